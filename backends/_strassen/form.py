@@ -37,7 +37,7 @@ class Sum(NamedTuple):
     y: str
 
 
-class Operands(NamedTuple):
+class SevenOperands(NamedTuple):
     """The seven left or right operands.
 
     Attributes
@@ -57,13 +57,13 @@ class Operands(NamedTuple):
         return {product: name for product, name in enumerate(self.names) if name in QUARTERS}
 
 
-class Form(NamedTuple):
+class StrassenForm(NamedTuple):
     """One way to compute a product of quarters by seven products.
 
     Attributes
     ----------
     name : str
-    left, right : Operands
+    left, right : SevenOperands
     results : tuple of Sum
         Of products p1 to p7; they end in c11, c12, c21 and c22.
     error_growth, error_offset : int
@@ -74,8 +74,8 @@ class Form(NamedTuple):
     """
 
     name: str
-    left: Operands
-    right: Operands
+    left: SevenOperands
+    right: SevenOperands
     results: tuple[Sum, ...]
     error_growth: int
     error_offset: int
@@ -88,11 +88,11 @@ def _sums(text: str) -> tuple[Sum, ...]:
     return tuple(Sum(name, sign, x, y) for name, _, x, sign, y in fields)
 
 
-def _operands(text: str, names: str) -> Operands:
-    return Operands(_sums(text), tuple(names.split()))
+def _operands(text: str, names: str) -> SevenOperands:
+    return SevenOperands(_sums(text), tuple(names.split()))
 
 
-WINOGRAD = Form(
+WINOGRAD = StrassenForm(
     "winograd",
     _operands("s1 = x21 + x22; s2 = s1 - x11; s3 = x11 - x21; s4 = x12 - s2", "x11 x12 s4 x22 s1 s2 s3"),
     _operands("t1 = x12 - x11; t2 = x22 - t1; t3 = x22 - x12; t4 = t2 - x21", "x11 x21 x22 t4 t1 t2 t3"),
@@ -102,7 +102,7 @@ WINOGRAD = Form(
     largest_growth=32,
 )
 
-CLASSIC = Form(
+CLASSIC = StrassenForm(
     "classic",
     _operands(
         "s1 = x11 + x22; s2 = x21 + x22; s3 = x11 + x12; s4 = x21 - x11; s5 = x12 - x22", "s1 s2 x11 x22 s3 s4 s5"

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from backends._strassen.form import FORMS, RINGS, WINOGRAD, Form
+from backends._strassen.form import FORMS, RINGS, WINOGRAD, StrassenForm
 from harness.composite import Composite
 from harness.errors import PlanError
 from harness.machine import Machine
@@ -81,7 +81,7 @@ class Recursion(Composite):
         return alpha * (relative / (1 - relative) * norms + underflow)
 
 
-def form_of(plan: Plan) -> Form:
+def form_of(plan: Plan) -> StrassenForm:
     """Return the form that `plan` names; raises PlanError if there is none of that name."""
     return FORMS[str(plan.choice("form", tuple(FORMS)))]
 
@@ -109,7 +109,7 @@ def halved(size: int, times: int) -> int:
     return -(-size // 2**times)
 
 
-def largest_element(problem: Problem, levels: int, form: Form) -> np.generic:
+def largest_element(problem: Problem, levels: int, form: StrassenForm) -> np.generic:
     """Return the largest magnitude of an element that no sum of so many levels can make overflow."""
     largest = float(np.finfo(problem.dtype).max) / (4 * problem.k * form.largest_growth**levels)
     one: np.generic = problem.dtype.type(math.sqrt(largest))
@@ -121,7 +121,7 @@ def has_finite_alpha(problem: Problem) -> bool:
     return problem.alpha is None or bool(np.isfinite(problem.alpha))
 
 
-def is_safe(problem: Problem, levels: int, form: Form, operands: Operands) -> bool:
+def is_safe(problem: Problem, levels: int, form: StrassenForm, operands: Operands) -> bool:
     """Return whether every element of A and B, on the host, is finite and too small to overflow a sum.
 
     A NaN or an infinity affects one row or column of the result; a sum would spread it to others. Such operands are

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from backends._strassen.form import PRODUCTS, Form
+from backends._strassen.form import PRODUCTS, StrassenForm
 from backends._strassen.recursion import (
     Recursion,
     count_levels,
@@ -70,14 +70,14 @@ class StrassenExecution(HostExecution):
     strassen : Strassen
     plan : Plan
     operands : Operands
-    how : (int, Form)
+    how : (int, StrassenForm)
         Levels, 1 or more, and the form of their sums.
     whole : Prepared
         The product by the base alone.
     """
 
     def __init__(
-        self, strassen: Strassen, plan: Plan, operands: Operands, how: tuple[int, Form], whole: Prepared
+        self, strassen: Strassen, plan: Plan, operands: Operands, how: tuple[int, StrassenForm], whole: Prepared
     ) -> None:
         super().__init__(operands)
         problem, (levels, form) = plan.problem, how
@@ -131,7 +131,7 @@ class _Guard:
     an infinite alpha, are left to the base. The test reads A and B once, O(n^2).
     """
 
-    def __init__(self, problem: Problem, levels: int, form: Form) -> None:
+    def __init__(self, problem: Problem, levels: int, form: StrassenForm) -> None:
         self._largest = largest_element(problem, levels, form)
         self._has_finite_alpha = has_finite_alpha(problem)
         self._flags = np.empty(problem.m, np.bool_), np.empty(problem.k, np.bool_)

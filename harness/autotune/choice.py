@@ -4,7 +4,7 @@ A contender is a whole call of `gemm` with that backend named, as a user's is: i
 are part of the time. All contenders of a product are sampled in turns, on the same operands, after their results have
 been compared. Products come by falling importance, so that an early end leaves the rest to the model.
 
-`gemm` stands above this wing, so the command line gives it (`Call`).
+`gemm` stands above this wing, so the command line gives it (`RacedCall`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SEED = 1
 Calls = dict[str, Callable[[], None]]
 
 
-class Arrays(Protocol):
+class RacedArrays(Protocol):
     """The kind of operands.
 
     Attributes
@@ -69,22 +69,22 @@ class Arrays(Protocol):
         """Return a context in which new arrays are made where these lie."""
 
 
-class Call(NamedTuple):
+class RacedCall(NamedTuple):
     """The public call whose backends are raced, and the kind of arrays that it is given."""
 
     gemm: Callable[..., Any]
-    arrays: Arrays
+    arrays: RacedArrays
 
 
 @dataclass
-class Place:
+class Processor:
     """Where products are raced: on the host, or on the current GPU.
 
     Attributes
     ----------
     owner : Machine or Chip
         Whom the times belong to.
-    call : Call
+    call : RacedCall
     threads : int or None
         That the host computes with; None on a GPU.
     limit : int or None
@@ -96,14 +96,14 @@ class Place:
     """
 
     owner: machine.Machine | stored.Chip
-    call: Call
+    call: RacedCall
     threads: int | None
     limit: int | None = None
     clock: Callable[[], Clock] = CpuClock
     wait: Callable[[], None] = lambda: None
 
     @classmethod
-    def gpu(cls, backend: Backend, call: Call) -> Place:
+    def gpu(cls, backend: Backend, call: RacedCall) -> Processor:
         """Return the current GPU, on which `backend` computes."""
         small = Problem(8, 8, 8)
         made = prepare(backend, make_plan(backend, small, machine.detect()), Operands.generate(small, SEED))
@@ -115,22 +115,22 @@ class Place:
 
 @dataclass
 class Contest:
-    """Races products in one place, one after the other, until its time is up.
+    """Races products on one processor, one after the other, until its time is up.
 
     Attributes
     ----------
-    place : Place
+    processor : Processor
     seconds : float
         For all products.
     has_optional : bool
         Whether libraries that are installed beside the harness take part: for the user's own table alone.
     """
 
-    place: Place
+    processor: Processor
     seconds: float = 240.0
     has_optional: bool = True
     observer: Observer = field(default_factory=Observer)
-    race: Callable[[Place, Problem, list[str]], dict[str, float]] = field(default_factory=lambda: race)
+    race: Callable[[Processor, Problem, list[str]], dict[str, float]] = field(default_factory=lambda: race)
     times: dict[str, dict[str, int]] = field(default_factory=dict)
     _hopeless: set[tuple[str, str]] = field(default_factory=set)
 
@@ -143,16 +143,16 @@ class Contest:
                 if time.monotonic() >= end:
                     return
                 if times := self._times(problem):
-                    entry = f"{class_of(problem, self.place.threads)}: {Sizes.of(problem)}"
+                    entry = f"{class_of(problem, self.processor.threads)}: {Sizes.of(problem)}"
                     self.times[entry] = times
                     yield entry, times
 
     def _times(self, problem: Problem) -> dict[str, int]:
         """Return the times of all contenders; none if there is no choice, or no result to trust."""
-        of_class = class_of(problem, self.place.threads)
+        of_class = class_of(problem, self.processor.threads)
         names = [backend.name for backend in self._able(problem) if (of_class, backend.name) not in self._hopeless]
         try:
-            found = self.race(self.place, problem, names) if len(names) > 1 else {}
+            found = self.race(self.processor, problem, names) if len(names) > 1 else {}
         except (HarnessError, MemoryError) as error:
             self.observer.notice(f"{problem} is left out: {str(error).splitlines()[0]}")
             return {}
@@ -164,7 +164,7 @@ class Contest:
     def _compile(self, problems: Iterable[Problem]) -> None:
         """Have the backends of a GPU compile what they need, all together."""
         plans: dict[Backend, list[Plan]] = {}
-        for problem in problems if self.place.call.arrays.on_device else ():
+        for problem in problems if self.processor.call.arrays.on_device else ():
             for backend in self._able(problem):
                 whole = problem if "batch" in backend.takes and not backend.refuses(problem) else problem.of_one()
                 plans.setdefault(backend, []).append(make_plan(backend, whole, machine.detect()))
@@ -173,19 +173,19 @@ class Contest:
 
     def store(self) -> Any:
         """Write the times, with earlier ones of other products, as the user's own table; return its file."""
-        choice = orders.Choice(self.place.owner)
-        values = {**stored.read(choice).values, **self.times}
+        owner = orders.AutoOwner(self.processor.owner)
+        values = {**stored.read(owner).values, **self.times}
         how = "whole calls of gemm, sampled in turns, medians; thousandths of the fastest's time"
-        path = stored.write(choice, values, {"how": how, "code": provenance.code()})
+        path = stored.write(owner, values, {"how": how, "code": provenance.code()})
         orders.forget_tables()
         return path
 
     def _able(self, problem: Problem) -> list[Backend]:
-        able = contenders(problem.of_one(), on_device=self.place.call.arrays.on_device)
+        able = contenders(problem.of_one(), on_device=self.processor.call.arrays.on_device)
         return [backend for backend in able if self.has_optional or not backend.is_optional]
 
 
-def race(place: Place, problem: Problem, names: list[str]) -> dict[str, float]:
+def race(processor: Processor, problem: Problem, names: list[str]) -> dict[str, float]:
     """Return the time of a call of each backend [ns]; of those that are far behind, the time of one call.
 
     Raises
@@ -193,39 +193,41 @@ def race(place: Place, problem: Problem, names: list[str]) -> dict[str, float]:
     VerificationError
         If results differ by more than their errors may.
     """
-    with place.call.arrays.in_force():
-        calls, out = _calls(place, problem, names)
+    with processor.call.arrays.in_force():
+        calls, out = _calls(processor, problem, names)
         first, expected = dict[str, float](), None
         for name, call in calls.items():
             try:
-                expected = _proven(place, problem, name, call, out, expected)
-                first[name] = _once(place, call)
+                expected = _proven(processor, problem, name, call, out, expected)
+                first[name] = _once(processor, call)
             except VerificationError:
                 raise
             except (HarnessError, RuntimeError, MemoryError):  # one that cannot do it here is no contender
                 continue
         fastest = min(first.values(), default=math.inf)
         able = [name for name, ns in first.items() if ns <= HOPELESS * max(fastest, 50e3)]
-        samplers = {name: ClockSampler(calls[name], place.wait, place.clock()) for name in able}
+        samplers = {name: ClockSampler(calls[name], processor.wait, processor.clock()) for name in able}
         measured = measure(samplers, BUDGET, SEED).samples_ns
     return {**first, **{name: median(samples) for name, samples in measured.items() if samples}}
 
 
-def _calls(place: Place, problem: Problem, names: list[str]) -> tuple[Calls, Any]:
-    a, b, out = operands_of(place.call.arrays.module, problem)
-    options = {"semiring": problem.semiring, "out": out, "threads": place.limit, "triangle": problem.triangle}
+def _calls(processor: Processor, problem: Problem, names: list[str]) -> tuple[Calls, Any]:
+    a, b, out = operands_of(processor.call.arrays.module, problem)
+    options = {"semiring": problem.semiring, "out": out, "threads": processor.limit, "triangle": problem.triangle}
     if problem.is_mixed:
         options["dtype"] = problem.dtype
-    return {name: functools.partial(place.call.gemm, a, b, backend=name, **options) for name in names}, out
+    return {name: functools.partial(processor.call.gemm, a, b, backend=name, **options) for name in names}, out
 
 
-def _proven(place: Place, problem: Problem, name: str, call: Callable[[], None], out: Any, expected: Any) -> Any:
+def _proven(
+    processor: Processor, problem: Problem, name: str, call: Callable[[], None], out: Any, expected: Any
+) -> Any:
     """Call once, and return the expected result: that of the first backend, with which others are compared."""
     kind = problem.dtype.kind
     out.fill(np.nan if kind == "f" else kind == "b" or 77)
     call()
-    place.wait()
-    result = place.call.arrays.module.tril(out) if problem.triangle == "d" else out
+    processor.wait()
+    result = processor.call.arrays.module.tril(out) if problem.triangle == "d" else out
     if expected is None:
         return result.copy()
     if kind == "f":
@@ -239,10 +241,10 @@ def _proven(place: Place, problem: Problem, name: str, call: Callable[[], None],
     return expected
 
 
-def _once(place: Place, call: Callable[[], None]) -> float:
+def _once(processor: Processor, call: Callable[[], None]) -> float:
     begin = time.perf_counter_ns()
     call()
-    place.wait()
+    processor.wait()
     return float(time.perf_counter_ns() - begin)
 
 
@@ -268,8 +270,8 @@ def _drawn(module: Any, shape: tuple[int, ...], dtype: np.dtype[Any], k: int, se
     return (drawn.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(dtype)
 
 
-def of_host(owner: machine.Machine, call: Call) -> Iterator[Place]:
+def of_host(owner: machine.Machine, call: RacedCall) -> Iterator[Processor]:
     """Yield the host with all threads, and with one if there are more."""
-    yield Place(owner, call, owner.threads)
+    yield Processor(owner, call, owner.threads)
     if owner.threads > 1:
-        yield Place(owner, call, 1, 1)
+        yield Processor(owner, call, 1, 1)

@@ -17,7 +17,7 @@ from harness.tuning.stored import Chip, writable
 from harness.tuning.stored import forget as remove_stored
 
 if TYPE_CHECKING:
-    from harness.autotune.choice import Place
+    from harness.autotune.choice import Processor
 
 # Time for the products on a GPU, and for those on the host by each number of threads [s].
 SECONDS_ON_GPU, SECONDS_ON_HOST = 240.0, 140.0
@@ -87,7 +87,7 @@ def _tune_auto(place: Machine | Chip, *, is_dry: bool, show: bool, is_forgotten:
     if show:
         _show(place)
     elif is_forgotten:
-        gone = remove_stored(orders.Choice(place))
+        gone = remove_stored(orders.AutoOwner(place))
         _print(f"removed  {gone}" if gone else _nothing_stored(on_gpu=isinstance(place, Chip)))
     else:
         _measure(place, is_stored=not is_dry)
@@ -109,7 +109,7 @@ def _measure(place: Machine | Chip, *, is_stored: bool) -> None:
     from harness.autotune import choice, grid
 
     if is_stored:
-        writable(orders.Choice(place))  # raises before minutes are spent
+        writable(orders.AutoOwner(place))  # raises before minutes are spent
     on_gpu = isinstance(place, Chip)
     begun, done, stored = time.monotonic(), 0, None
     for one in _raced(place):
@@ -129,33 +129,33 @@ def _measure(place: Machine | Chip, *, is_stored: bool) -> None:
     _print("", f"stored   {stored}" if stored else "nothing was stored")
 
 
-def _raced(place: Machine | Chip) -> Iterable[Place]:
+def _raced(place: Machine | Chip) -> Iterable[Processor]:
     """Return where products are raced, by calls of `gemm`: on the GPU, or on the host by each number of threads."""
     from harness.api.arrays import HOST, kind_of
     from harness.api.gemm import gemm
     from harness.autotune import choice
 
     if not isinstance(place, Chip):
-        return choice.of_host(place, choice.Call(gemm, HOST))
+        return choice.of_host(place, choice.RacedCall(gemm, HOST))
     import cupy
 
     from harness import registry
     from harness.autotune.gpu import BACKEND
 
-    of_cupy = choice.Call(gemm, kind_of("tune", {"a": cupy.empty(1)}))
-    return [choice.Place.gpu(registry.find(BACKEND), of_cupy)]
+    of_cupy = choice.RacedCall(gemm, kind_of("tune", {"a": cupy.empty(1)}))
+    return [choice.Processor.gpu(registry.find(BACKEND), of_cupy)]
 
 
 def _show(place: Machine | Chip) -> None:
     """Print the tables in use, the first one first, and where they come from."""
-    own = orders.own_table(orders.Choice(place))
-    tables = [table for table in (own, orders.shipped_table(orders.Choice(place).kind)) if table.entries]
+    own = orders.own_table(orders.AutoOwner(place))
+    tables = [table for table in (own, orders.shipped_table(orders.AutoOwner(place).kind)) if table.entries]
     for table in tables:
         _table(table, on_gpu=isinstance(place, Chip))
     if own.notice:
         _print(f"warning: {own.notice}")
     if not tables:
-        _print(f"nothing was measured for {orders.Choice(place).kind}: harness.tuning.static_order holds")
+        _print(f"nothing was measured for {orders.AutoOwner(place).kind}: harness.tuning.static_order holds")
 
 
 def _table(table: orders.Table, *, on_gpu: bool) -> None:

@@ -6,7 +6,7 @@ import colorsys
 import re
 from collections.abc import Iterable
 
-from harness.page.recorded import Shown
+from harness.page.recorded import ShownRow
 from harness.report.figures.style import COLOURS, PALETTE
 
 # Lightness on a dark page: what is black on white is as light as the first there, what is white as dark as the second.
@@ -20,7 +20,7 @@ def variable(name: str) -> str:
     return "--" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def palette(rows: Iterable[Shown]) -> dict[str, tuple[str, str]]:
+def palette(rows: Iterable[ShownRow]) -> dict[str, tuple[str, str]]:
     """Return by variable the colour on a light page and on a dark one, of each backend in `rows` and of each level.
 
     A backend without a role gets the next colour of the palette, in the order of names.

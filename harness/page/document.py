@@ -16,7 +16,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.page import belief, cards, charts, colours, extra, matrix, plain, recorded, rungs, weak
-from harness.page.recorded import Recorded, Shown
+from harness.page.recorded import Recorded, ShownRow
 from harness.surroundings import write_whole
 
 # Of the whole file. What gives way to it: first the intervals of the tables that need no script; then samples, of which
@@ -69,7 +69,7 @@ def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], p
 
 
 def _parts(
-    machines: Sequence[Recorded], experiments: Mapping[str, Experiment], rows: list[Shown], mark: str
+    machines: Sequence[Recorded], experiments: Mapping[str, Experiment], rows: list[ShownRow], mark: str
 ) -> dict[str, Any]:
     """Return what the template shows, and under ``data`` what scripts draw."""
     known = list(experiments.values())

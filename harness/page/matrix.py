@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from harness.analysis import rates
 from harness.experiment import Experiment
-from harness.page.recorded import Recorded, Shown, subjects_of
+from harness.page.recorded import Recorded, ShownRow, subjects_of
 from harness.semiring import SEMIRINGS
 from harness.stats.statistics import median
 
@@ -32,7 +32,7 @@ class Matrix(NamedTuple):
     rows: list[tuple[str, list[Field | None]]]  # a semiring, and its field for each dtype
 
 
-def matrices(machines: Iterable[Recorded], rows: Iterable[Shown], experiments: Iterable[Experiment]) -> list[Matrix]:
+def matrices(machines: Iterable[Recorded], rows: Iterable[ShownRow], experiments: Iterable[Experiment]) -> list[Matrix]:
     """Return a matrix for each experiment and machine that asked how much of the peak a subject reaches."""
     asked = {e.name: e for e in experiments if any(f.options.get("finding") == FINDING for f in e.figures)}
     found = [row for row in rows if row.peak and row.experiment in asked]
@@ -42,7 +42,7 @@ def matrices(machines: Iterable[Recorded], rows: Iterable[Shown], experiments: I
     return [_matrix(key, own) for key, own in sorted(groups.items(), key=lambda entry: order.index(entry[0][0]))]
 
 
-def _matrix(key: tuple[str, str, str, str], rows: list[Shown]) -> Matrix:
+def _matrix(key: tuple[str, str, str, str], rows: list[ShownRow]) -> Matrix:
     machine, experiment, contender, on = key
     dtypes = [dtype for dtype in DTYPES if any(row.dtype == dtype for row in rows)]
     known = [*SEMIRINGS, *sorted({row.semiring for row in rows} - set(SEMIRINGS))]
@@ -62,6 +62,6 @@ def _matrix(key: tuple[str, str, str, str], rows: list[Shown]) -> Matrix:
     return Matrix(f"{contender}, {machine}, {on}", dtypes, table)
 
 
-def _field(rows: list[Shown], state: dict[str, str]) -> Field | None:
+def _field(rows: list[ShownRow], state: dict[str, str]) -> Field | None:
     shares = [row.peak.estimate for row in rows if row.peak is not None]
     return Field(median(shares), len(shares), urlencode(state)) if shares else None

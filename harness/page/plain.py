@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from harness.analysis import rates
-from harness.page.recorded import Shown
+from harness.page.recorded import ShownRow
 from harness.report.tables import number
 from harness.stats.statistics import Interval
 
@@ -26,7 +26,7 @@ class Table(NamedTuple):
     lines: list[list[str]]
 
 
-def plain(rows: Sequence[Shown], *, has_intervals: bool) -> list[Table]:
+def plain(rows: Sequence[ShownRow], *, has_intervals: bool) -> list[Table]:
     """Return the tables of `rows`, by machine and experiment."""
     groups = rates.group(rows, lambda row: (row.machine, row.experiment))
     return [
@@ -40,7 +40,7 @@ def estimate(value: Interval | None) -> str:
     return "" if value is None else number(Interval(*[value.estimate] * 3))
 
 
-def _table(rows: Sequence[Shown], text: Callable[[Interval | None], str]) -> tuple[list[str], list[list[str]]]:
+def _table(rows: Sequence[ShownRow], text: Callable[[Interval | None], str]) -> tuple[list[str], list[list[str]]]:
     """Return heads and lines: contenders in columns if those are few, else in lines.
 
     What all cases share stands in the head of their column, and the unit once a case.
@@ -94,22 +94,22 @@ def _shared_name(words: Sequence[str]) -> str:
     return name[0] if name and all(word.startswith(name[0]) for word in words) else ""
 
 
-def _unit(row: Shown) -> str:
+def _unit(row: ShownRow) -> str:
     return row.unit if row.rate is not None else "ms" if row.time is not None else ""
 
 
-def _common_unit(rows: Sequence[Shown]) -> str:
+def _common_unit(rows: Sequence[ShownRow]) -> str:
     """Return the unit of all values of a case; nothing if they differ."""
     units = {unit for row in rows if (unit := _unit(row))}
     return units.pop() if len(units) == 1 else ""
 
 
-def _with_ratio(row: Shown, unit: str, text: Callable[[Interval | None], str]) -> str:
+def _with_ratio(row: ShownRow, unit: str, text: Callable[[Interval | None], str]) -> str:
     is_compared = row.ratio is not None and row.contender != row.reference
     return _reached(row, unit, text) + (f" ({estimate(row.ratio)})" if is_compared else "")
 
 
-def _reached(row: Shown, unit: str, text: Callable[[Interval | None], str]) -> str:
+def _reached(row: ShownRow, unit: str, text: Callable[[Interval | None], str]) -> str:
     """Return what a cell reached: its rate or its time, with the unit if that of its case is another, or its status."""
     reached = row.rate if row.rate is not None else row.time
     return row.status if reached is None else text(reached) + ("" if unit else f" {_unit(row)}")

@@ -43,7 +43,7 @@ class Recorded(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class ShownRow:
     """A contender in a case, as the page shows it. Times are in ms, ratios are speeds over the other's."""
 
     machine: str
@@ -91,7 +91,7 @@ def _on_axis(cell: Cell, experiment: Experiment) -> float | None:
     return float(x) if is_number and (is_asked or is_square) else None
 
 
-def shown(recorded: Recorded, experiments: Mapping[str, Experiment]) -> Iterator[Shown]:
+def shown(recorded: Recorded, experiments: Mapping[str, Experiment]) -> Iterator[ShownRow]:
     """Yield every contender that `recorded` holds of `experiments`, by experiment; roofs are no contenders."""
     unsure = caveats.doubts(recorded.cells)
     taken = libraries.families(recorded.cells)
@@ -107,9 +107,11 @@ def shown(recorded: Recorded, experiments: Mapping[str, Experiment]) -> Iterator
                 yield _shown(row, recorded.name, experiment, around, taken.get(cell.contender, ""))
 
 
-def _shown(row: tables.TableRow, machine: str, experiment: Experiment, around: Sequence[Cell], kernels: str) -> Shown:
+def _shown(
+    row: tables.TableRow, machine: str, experiment: Experiment, around: Sequence[Cell], kernels: str
+) -> ShownRow:
     cell = row.cell
-    return Shown(
+    return ShownRow(
         machine=machine,
         experiment=cell.experiment,
         case=row.where,
@@ -146,7 +148,7 @@ def spread_out(samples: Sequence[float], most: int = MOST_SAMPLES) -> tuple[floa
     return tuple(ordered[round(index * (len(ordered) - 1) / (most - 1))] for index in range(most))
 
 
-def columns(rows: Sequence[Shown]) -> dict[str, Any]:
+def columns(rows: Sequence[ShownRow]) -> dict[str, Any]:
     """Return `rows` by column for JSON: texts once with their indices, numbers to four digits, intervals as three.
 
     Samples are in steps of the row's time (`SAMPLE_STEPS` to it). Where a row has a rate, the ends of its time follow
@@ -154,7 +156,7 @@ def columns(rows: Sequence[Shown]) -> dict[str, Any]:
     them again.
     """
     table: dict[str, Any] = {}
-    for field in dataclasses.fields(Shown):
+    for field in dataclasses.fields(ShownRow):
         values = [getattr(row, field.name) for row in rows]
         if field.type == "str":
             texts = list(dict.fromkeys(values))
@@ -174,7 +176,7 @@ def columns(rows: Sequence[Shown]) -> dict[str, Any]:
     return table
 
 
-def _peak_follows(row: Shown) -> bool:
+def _peak_follows(row: ShownRow) -> bool:
     """Return whether the ends of its percent of peak are as far from the middle as those of its rate."""
     if row.rate is None or row.peak is None:
         return False
@@ -197,6 +199,6 @@ def digits(value: float) -> float | None:
     return float(f"{value:.{6 if mantissa.endswith('5') else 4}g}")
 
 
-def _in_steps(row: Shown) -> list[int]:
+def _in_steps(row: ShownRow) -> list[int]:
     """Return the samples of a row in steps of its time."""
     return [round(SAMPLE_STEPS * sample / row.time.estimate) for sample in row.samples] if row.time else []

@@ -105,12 +105,12 @@ def _tuned(stored: dict[str, Any]) -> str:
 
 def _choice(machine: Machine) -> str:
     """Return a line that says by what ``backend="auto"`` chooses on the host: `tune --auto --show` says it in full."""
-    choice = orders.Choice(machine)
-    own = orders.own_table(choice)
-    tables = [table for table in (own, orders.shipped_table(choice.kind)) if table.entries]
+    owner = orders.AutoOwner(machine)
+    own = orders.own_table(owner)
+    tables = [table for table in (own, orders.shipped_table(owner.kind)) if table.entries]
     sources = [f"{sum(map(len, table.entries.values()))} products {table.provenance}" for table in tables]
     warning = [f"warning: {own.notice}"] if own.notice else []
-    return "; ".join([*warning, *sources]) or f"static: nothing was measured for {choice.kind}"
+    return "; ".join([*warning, *sources]) or f"static: nothing was measured for {owner.kind}"
 
 
 def _kib(size: int) -> str:

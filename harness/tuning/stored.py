@@ -73,7 +73,7 @@ class Chip:
 
 
 class Owner(Protocol):
-    """Who values are measured for: a machine, an architecture of GPUs, or `choice.orders.Choice` of either."""
+    """Who values are measured for: a machine, an architecture of GPUs, or `choice.orders.AutoOwner` of either."""
 
     @property
     def key(self) -> str:

@@ -39,7 +39,7 @@ def racing(**ns):
 
 
 def of_host(threads=1):
-    return choice.Place(detect(), choice.Call(gemm, HOST), threads, threads)
+    return choice.Processor(detect(), choice.RacedCall(gemm, HOST), threads, threads)
 
 
 def test_times_are_stored_in_thousandths_of_the_fastest_and_used_from_then_on(place):
@@ -57,7 +57,7 @@ def test_a_later_contest_adds_to_the_table():
         contest = choice.Contest(of_host(), race=racing(cpu_simd=1.0, cpu_numpy=2.0))
         assert list(contest.run([problem]))
         contest.store()
-    assert len(stored.read(orders.Choice(detect())).values) == 2
+    assert len(stored.read(orders.AutoOwner(detect())).values) == 2
 
 
 def test_who_is_far_behind_for_long_is_not_called_at_larger_products():
@@ -105,8 +105,8 @@ def test_a_gpu_is_timed_by_the_queue_of_its_backend_and_raced_by_the_call_that_i
         def prepare(self, plan, operands):
             return OnQueue(operands, lambda: None)
 
-    call = choice.Call(gemm, HOST)
-    gpu = choice.Place.gpu(Planted(), call)
+    call = choice.RacedCall(gemm, HOST)
+    gpu = choice.Processor.gpu(Planted(), call)
     assert (gpu.owner.arch, gpu.call, gpu.threads) == ("sm_90", call, None)
     assert gpu.wait() == "waited"
     assert isinstance(gpu.clock(), CudaEventClock)
@@ -124,7 +124,7 @@ def test_the_command_stores_shows_and_forgets(monkeypatch):
     run = CliRunner().invoke
     monkeypatch.setattr(choice, "race", racing(cpu_simd=300.0, cpu_numpy=200.0))
     monkeypatch.setattr(grid, "problems", lambda threads: iter([SMALL]))
-    path = stored.folder() / f"{orders.Choice(detect()).key}.json"
+    path = stored.folder() / f"{orders.AutoOwner(detect()).key}.json"
     assert "cpu-numpy 1" in run(cli.app, ["tune", "--auto", "--dry-run"]).output
     assert not path.exists()
     assert f"stored   {path}" in run(cli.app, ["tune", "--auto"]).output

@@ -36,12 +36,12 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return the file of the user's own table, which does not exist yet."""
     monkeypatch.setenv(stored.VARIABLE, str(tmp_path))
     monkeypatch.setattr(orders, "_known", {})
-    return tmp_path / f"{orders.Choice(detect()).key}.json"
+    return tmp_path / f"{orders.AutoOwner(detect()).key}.json"
 
 
 def record(**changed: object) -> str:
     values = {f"{CLASS}: 64x64x64": {"cpu-simd": 1200, "cpu-numpy": 1000}}
-    key = orders.Choice(detect()).key
+    key = orders.AutoOwner(detect()).key
     return json.dumps({"format": 1, "date": "2026", "key": key, "version": VERSION, "values": values, **changed})
 
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
-from backends._strassen.form import QUARTERS, RESULTS, Form, Sum
-from backends._strassen.form import Operands as SevenOperands
+from backends._strassen.form import QUARTERS, RESULTS, SevenOperands, StrassenForm, Sum
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._vector.inlined import inlined
@@ -42,7 +41,7 @@ RINGS: dict[str, tuple[ScalarFunction, ScalarFunction]] = {
 
 
 @functools.cache
-def build_spreads(semiring: Semiring, dtype: np.dtype[Any], form: Form) -> tuple[Any, Any]:
+def build_spreads(semiring: Semiring, dtype: np.dtype[Any], form: StrassenForm) -> tuple[Any, Any]:
     """Compile ``spread(x, parts)`` twice: for the seven left operands and for the seven right ones.
 
     Of any x: a (m, k) and parts (7, m/2, k/2), or b (k, n) and parts (7, k/2, n/2), both rounded up.
@@ -92,7 +91,7 @@ def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @functools.cache
-def build_gather(semiring: Semiring, dtype: np.dtype[Any], form: Form) -> Any:
+def build_gather(semiring: Semiring, dtype: np.dtype[Any], form: StrassenForm) -> Any:
     """Compile ``gather(products, out)``: the quarters of out (m, n) from the products (7, m/2, n/2), rounded up."""
     results = _function(semiring, [f"p{number}" for number in range(1, 8)], form.results, RESULTS)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends._strassen.form import Form, Operands, Sum
+from backends._strassen.form import SevenOperands, StrassenForm, Sum
 from backends._strassen.recursion import halved
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.padding import WIDE, is_aligned
@@ -70,7 +70,7 @@ def quarters_in_place(problem: Problem, x: Matrix, size: tuple[int, int]) -> dic
 def add_spread(
     program: Program,
     problem: Problem,
-    operands: Operands,
+    operands: SevenOperands,
     stored: Iterable[str],
     x: Matrix,
     size: tuple[int, int],
@@ -99,7 +99,7 @@ def add_extremes(program: Program, problem: Problem, shares: Place, extremes: Pl
 def add_gather(
     program: Program,
     problem: Problem,
-    form: Form,
+    form: StrassenForm,
     products: Matrix,
     whole: Matrix,
     out: Matrix,
@@ -122,7 +122,13 @@ def add_gather(
 
 
 def add_scale(
-    program: Program, problem: Problem, form: Form, guard: Guard, a: Matrix, size: tuple[int, int], scaled: Matrix
+    program: Program,
+    problem: Problem,
+    form: StrassenForm,
+    guard: Guard,
+    a: Matrix,
+    size: tuple[int, int],
+    scaled: Matrix,
 ) -> None:
     """Add the launch that stores alpha A in `scaled` if values do not fit."""
     kernel = Kernel("gather", _gather_defines(problem, form, is_wide=False), (_THREADS,), function="scale_instead")
@@ -131,7 +137,7 @@ def add_scale(
     program.launch(kernel, blocks, *guard, alpha, a.place, a.ld, *size, scaled.place, scaled.ld)
 
 
-def _gather_defines(problem: Problem, form: Form, *, is_wide: bool) -> Defines:
+def _gather_defines(problem: Problem, form: StrassenForm, *, is_wide: bool) -> Defines:
     return _defines(problem, {"RESULT_SUMS": _statements(form.results)}, is_wide=is_wide)
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backends._strassen.form import PRODUCTS, Form, Operands
+from backends._strassen.form import PRODUCTS, SevenOperands, StrassenForm
 from backends._strassen.recursion import halved, largest_element
 from backends.gpu._base.backend import GpuBackend
 from backends.gpu._base.guarded import add_product_if
 from backends.gpu._passes.padding import LINE_BYTES
-from backends.gpu._program.operators import Form as ValueForm
-from backends.gpu._program.operators import literal
+from backends.gpu._program.operators import Form, literal
 from backends.gpu._program.program import Matrix, Place, Product, Program, ceil_div
 from backends.gpu._strassen import passes
 from backends.gpu._strassen.passes import Guard, Scaled
@@ -32,14 +31,14 @@ class Unrolled:
     Parameters
     ----------
     problem : Problem
-    form : Form
+    form : StrassenForm
     levels : int
     base : GpuBackend
         Computes the products of the last level.
     machine : Machine
     """
 
-    def __init__(self, problem: Problem, form: Form, levels: int, base: GpuBackend, machine: Machine) -> None:
+    def __init__(self, problem: Problem, form: StrassenForm, levels: int, base: GpuBackend, machine: Machine) -> None:
         self._problem, self._form, self._levels, self._base = problem, form, levels, base
         self._program = Program()
         m, n, k = (halved(size, levels) for size in (problem.m, problem.n, problem.k))
@@ -89,7 +88,7 @@ class Unrolled:
         return level == 1 and self._problem.dtype.kind == "f"
 
     def _add_operands(
-        self, name: str, operands: Operands, x: Matrix, size: tuple[int, int], shares: Place | None
+        self, name: str, operands: SevenOperands, x: Matrix, size: tuple[int, int], shares: Place | None
     ) -> list[Matrix]:
         """Add the launch that computes seven operands, and return where they are: of quarters, in `x` if possible."""
         in_place = passes.quarters_in_place(self._problem, x, size)
@@ -129,7 +128,7 @@ class Unrolled:
         largest = literal(guard.largest, problem.dtype)
         bounds = (f"-{largest} <= ({end}_{x}) && ({end}_{x}) <= {largest}" for end in ("low", "high") for x in "ab")
         assert isinstance(guard.extremes, Place)
-        product = Product(a, b, whole, m, n, k, ValueForm.FAST, False, guard.extremes)
+        product = Product(a, b, whole, m, n, k, Form.FAST, False, guard.extremes)
         add_product_if(self._program, self._plain(m, n, k), product, f"(!({' && '.join(bounds)}))")
         return whole
 

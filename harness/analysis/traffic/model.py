@@ -44,7 +44,7 @@ class Level(NamedTuple):
     capacity: float
 
 
-class Prediction(NamedTuple):
+class RateBound(NamedTuple):
     """What loads allow a product: the rate [G operations/s], and the memory that allows least.
 
     `intensity` is operations for each byte that passes from that memory; `peak` the rate of arithmetic alone.
@@ -108,7 +108,7 @@ def loads_from(index: int, memories: Sequence[Level], nest: Nest, cell: Cell) ->
     return loads(nest, sizes, size, depth, line) if depth else NOTHING
 
 
-def predict(cell: Cell, cells: Sequence[Cell]) -> Prediction | None:
+def predict(cell: Cell, cells: Sequence[Cell]) -> RateBound | None:
     """Return what its loads allow `cell`; None without its loops, a roof of the nearest memory, or a peak."""
     nest, memories, peak = nest_of(cell), levels(cell, cells), peaks.peak_of(cell, cells)
     if nest is None or peak is None or not cell.is_ok or not memories or memories[0].name not in NEAREST:
@@ -121,20 +121,20 @@ def predict(cell: Cell, cells: Sequence[Cell]) -> Prediction | None:
             found.append((operations / total * level.bandwidth, level, operations / total))
     allowed, level, intensity = min(found)
     top = peaks.roof_rate(peak)
-    return Prediction(min(allowed, top), level, intensity, top)
+    return RateBound(min(allowed, top), level, intensity, top)
 
 
-def least(cell: Cell, cells: Sequence[Cell]) -> Prediction | None:
+def least(cell: Cell, cells: Sequence[Cell]) -> RateBound | None:
     """Return what moving every operand once allows `cell`, from the memory that holds all of them."""
     memories, peak, total = levels(cell, cells), peaks.peak_of(cell, cells), cell.facts.get("bytes_moved")
     if peak is None or not memories or not total or not cell.is_ok:
         return None
     level = next((memory for memory in memories if memory.capacity >= total), memories[-1])
     intensity, top = float(cell.facts["operations"]) / total, peaks.roof_rate(peak)
-    return Prediction(min(intensity * level.bandwidth, top), level, intensity, top)
+    return RateBound(min(intensity * level.bandwidth, top), level, intensity, top)
 
 
-def roof_of(cell: Cell, cells: Sequence[Cell]) -> Prediction | None:
+def roof_of(cell: Cell, cells: Sequence[Cell]) -> RateBound | None:
     """Return the roof of `cell`: by its own loads if it states its loops, else by the least."""
     return predict(cell, cells) or least(cell, cells)
 

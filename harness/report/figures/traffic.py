@@ -70,7 +70,7 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 
 def _roofs(
-    sheet: Sheet, panel: Axes, group: list[Cell], cells: list[Cell], placed: list[tuple[Cell, model.Prediction]]
+    sheet: Sheet, panel: Axes, group: list[Cell], cells: list[Cell], placed: list[tuple[Cell, model.RateBound]]
 ) -> None:
     """Draw the bandwidth of each memory up to the peak, named along its line, and the peak."""
     done = next((cell for cell in group if cell.is_ok), None)
@@ -122,7 +122,7 @@ def _bandwidth(gigabytes: float) -> str:
     return f"{short(gigabytes)} GB/s" if gigabytes < MANY_G else f"{short(gigabytes / 1e3)} TB/s"
 
 
-def _name_points(panel: Axes, placed: list[tuple[Cell, model.Prediction]], name: str) -> None:
+def _name_points(panel: Axes, placed: list[tuple[Cell, model.RateBound]], name: str) -> None:
     """Name the shape of each point beside it; of points of one shape that nearly meet, the first."""
     named = defaultdict[str, list[tuple[float, float]]](list)
     for cell, roof in placed:

@@ -41,7 +41,7 @@ Times = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Choice:
+class AutoOwner:
     """The owner of what was measured for ``backend="auto"``: a machine, or an architecture of GPUs."""
 
     place: Machine | stored.Chip
@@ -153,10 +153,10 @@ def tables_of(place: Machine | stored.Chip) -> tuple[Table, ...]:
     """
     identity = stored.identity(place)
     if identity not in _known:
-        own = own_table(Choice(place))
+        own = own_table(AutoOwner(place))
         if own.notice:
             warnings.warn(f"backend='auto': {own.notice}", stacklevel=2)
-        _known[identity] = tuple(table for table in (own, shipped_table(Choice(place).kind)) if table.entries)
+        _known[identity] = tuple(table for table in (own, shipped_table(AutoOwner(place).kind)) if table.entries)
     return _known[identity]
 
 
@@ -165,7 +165,7 @@ def forget_tables() -> None:
     _known.clear()
 
 
-def own_table(choice: Choice) -> Table:
+def own_table(choice: AutoOwner) -> Table:
     """Return the table that the user has measured; without entries, and perhaps with a notice, if there is none."""
     read = stored.read(choice)
     try:
