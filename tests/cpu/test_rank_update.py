@@ -127,7 +127,7 @@ class TestPlantedBugs:
             UpdateLoops,
             "stages",
             lambda loops, *rest: [
-                stage._replace(parts=[(*part[:-1], part[-1] - 1) for part in stage.parts])
+                stage._replace(parts=[part._replace(diagonal=part.diagonal - 1) for part in stage.parts])
                 for stage in right(loops, *rest)
             ],
         )

@@ -17,7 +17,7 @@ import pytest
 from backends.cpu._compile import scratch as compile_scratch
 from backends.cpu._compile.scratch import HUGE_PAGE, Scratch, scratch
 from backends.cpu._simd import argument_table
-from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._simd.part import Part
 from harness import Operands, Semiring, free_memory, machine
 from harness.proof.verify import verify
 from tests._support.simd_products import BACKEND, KERNELS, PACKS, check
@@ -192,7 +192,7 @@ class TestLifetime:
 
 
 def _tables(held):
-    return [x for x in held if isinstance(x, np.ndarray) and x.shape[1:] == (2 + len(ARGUMENTS),)]
+    return [x for x in held if isinstance(x, np.ndarray) and x.shape[1:] == (2 + len(Part._fields),)]
 
 
 def reachable(x):

@@ -88,7 +88,7 @@ class TestShares:
         shape = Shape(size, size, 100, (800, 8), (8, 800), 8 * size)
         choices = settings.loops(operations(problem.semiring, dtype), dtype, shape, "d")
         (stage,) = choices.stages(shape, accumulate=False)
-        areas = [part[0] * part[1] for part in stage.parts]
+        areas = [part.m * part.n for part in stage.parts]
         assert len(areas) >= threads
         assert areas == sorted(areas, reverse=True)
         assert size * (size + 1) / 2 <= sum(areas) <= size * size * 0.5 * (1 + 1 / choices.grid[0]) + 48 * size
@@ -130,7 +130,7 @@ class TestPlantedBugs:
         monkeypatch.setattr(
             argument_table.Loops,
             "_parts",
-            lambda loops, *rest: [(*part[:-1], part[-1] - 1) for part in right(loops, *rest)],
+            lambda loops, *rest: [part._replace(diagonal=part.diagonal - 1) for part in right(loops, *rest)],
         )
         with pytest.raises(AssertionError, match="above the diagonal"):
             computed(self.KERNEL, "d", 9, 3, 1)

@@ -4,7 +4,7 @@
                               or 0, and for each dimension, the slowest first: its size, and the strides of a, b, c and
                               block in bytes
     row                       where a product is more than tiles, of its table (`_simd.argument_table`): the loops, and
-                              their arguments with offsets for addresses
+                              a `Part` with offsets for addresses
     addresses                 where a, b, c, block and the scratch begin
 
 Threads take the next products until none is left, so a late or slow one computes fewer.
@@ -18,15 +18,12 @@ from typing import Any
 import numba
 import numpy as np
 from numba import prange, types
-from numba.core import cgutils
 
 from backends.cpu._batch.tiles import compute_tiles
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._compile.jit import jit
-from backends.cpu._simd.loops import ARGUMENTS
-from backends.cpu._simd.run_parts import OPERANDS, PACKED, SCRATCH
+from backends.cpu._simd.run_parts import LOOPS_AND_PART, OPERANDS, PACKED, SCRATCH, loops_and_part, read_row
 from backends.cpu._threads.atomics import add
-from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits, word_at
 
@@ -34,16 +31,12 @@ WORD = 8
 FACTS, FACTS_OF_DIMENSION = 4, 1 + len(OPERANDS)
 
 
-@emits(types.UniTuple(types.intp, 1 + len(ARGUMENTS)), *[types.intp] * (2 + len(OPERANDS)))
+@emits(LOOPS_AND_PART, *[types.intp] * (2 + len(OPERANDS)))
 def _row_for(b: Builder, row: Value, x: Value, y: Value, z: Value, block: Value, scratch: Value) -> Value:
-    """Return the loops and their arguments for one product, whose operands begin at these addresses."""
-    start = b.inttoptr(row, v.POINTER)
-    loops, _, *arguments = (b.load(v.advance(b, start, WORD * i), typ=v.SIZE) for i in range(2 + len(ARGUMENTS)))
+    """Return the loops and the part of one product, whose operands begin at these addresses."""
+    loops, _, part = read_row(b, row)
     begins = dict(zip(OPERANDS, (x, y, z, block), strict=True)) | dict.fromkeys(PACKED, scratch)
-    for name, begin in begins.items():
-        i = ARGUMENTS.index(name)
-        arguments[i] = b.add(arguments[i], begin)
-    return cgutils.pack_array(b, [loops, *arguments])
+    return loops_and_part(b, loops, part, begins)
 
 
 @numba.njit
@@ -78,8 +71,8 @@ def build_products() -> Any:
             if tiles:
                 compute_tiles(tiles, a, b, c, next_a, next_b, next_c)
             else:
-                arguments = _row_for(row, a, b, c, block, scratch)
-                call(arguments[0], arguments[1:])
+                loops, part = _row_for(row, a, b, c, block, scratch)
+                call(loops, (part,))
             a, b, c, block = next_a, next_b, next_c, next_block
 
     return jit(None, *[types.intp] * 6, parallel=False)(compute)

@@ -73,9 +73,8 @@ class BatchTable:
             self._table = loops.table(shape, accumulate)
             self.run = functools.partial(_one_after_the_other, self._table, self.addresses, _offsets(dimensions))
             return
-        stage, begins = stages[0], self.addresses.ctypes.data
-        kernel = stage.kernel.ctypes.data
-        row = np.array([(address_of(stage.function), begins, *stage.parts[0], kernel)], np.int64)
+        stage = stages[0]
+        row = stage.rows(self.addresses)
         tiles = TileTable(loops, shape, accumulate, _prefetched(shape, loops, dimensions))
         places = tiles.address, *sum(dimensions, ())
         facts = np.array([products, share.at_once, len(dimensions), *places], np.int64)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
@@ -26,8 +25,9 @@ from backends.cpu._mixed.packing import element_bytes, emit_pack_a, emit_pack_b,
 from backends.cpu._simd.argument_table import Loops
 from backends.cpu._simd.kernel import tiles_of
 from backends.cpu._simd.kernel_table import WORD, emit_tiles
-from backends.cpu._simd.loops import ARGUMENTS, packed_a_bytes, packed_row_bytes
+from backends.cpu._simd.loops import packed_a_bytes, packed_row_bytes
 from backends.cpu._simd.macro_kernel import even_split
+from backends.cpu._simd.part import PART, Part
 from backends.cpu._vector import code as v
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
@@ -93,7 +93,7 @@ def _emit_functions(key: MixedKey, module: ir.Module) -> list[Any]:
 
 @functools.cache
 def build_mixed_product() -> Any:
-    """Compile ``product(*ARGUMENTS)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
+    """Compile ``product(part)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 
     Rows of A and B are contiguous; `packs_a`, `packs_b`, `block`, `rs_block` and `diagonal` are ignored.
     """
@@ -101,12 +101,11 @@ def build_mixed_product() -> Any:
     at_group, at_lanes, at_mr, at_nv, at_shifted = (at[name] for name in "group lanes mr nv is_shifted".split())
     at_element, at_lines, at_tiles, at_pack_a = (at[name] for name in "element lines tiles pack_a".split())
 
-    def product(
-        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int, kernel: int,
-    ) -> None:  # fmt: skip
+    def product(part: Part) -> None:
         """Run the five loops."""
+        m, n, k, mc, nc, kc = part.m, part.n, part.k, part.mc, part.nc, part.kc
+        a, rs_a, packed_a, b, rs_b, packed_b = part.a, part.rs_a, part.packed_a, part.b, part.rs_b, part.packed_b
+        c, rs_c, kernel = part.c, part.rs_c, part.kernel
         group, lanes, element = word_at(kernel + at_group), word_at(kernel + at_lanes), word_at(kernel + at_element)
         mr, nv, lines = word_at(kernel + at_mr), word_at(kernel + at_nv), word_at(kernel + at_lines)
         is_shifted, pack_a = word_at(kernel + at_shifted) != 0, word_at(kernel + at_pack_a)
@@ -117,7 +116,7 @@ def build_mixed_product() -> Any:
             for pc in range(0, k, kc):
                 k_cur = min(kc, k - pc)
                 words = (k_cur + group - 1) // group
-                adds = 1 if accumulate != 0 or pc > 0 else 0
+                adds = 1 if part.accumulate != 0 or pc > 0 else 0
                 lda = packed_row_bytes(words, WORD_BYTES)
                 for ic in range(0, m, mc):
                     m_cur = min(mc, m - ic)
@@ -152,9 +151,9 @@ def build_mixed_product() -> Any:
                                 line += ip * per_strip * CACHE_LINE
                             else:
                                 # a column of lines at a time
-                                column, part = ip % lines, ip // lines
-                                line += part * per_strip * rs_b + column * CACHE_LINE
-                                iterations = max(min(per_strip, k_cur - part * per_strip), 0)
+                                column, band = ip % lines, ip // lines
+                                line += band * per_strip * rs_b + column * CACHE_LINE
+                                iterations = max(min(per_strip, k_cur - band * per_strip), 0)
                             tile = c + (ic + i) * rs_c + (jc + j) * WORD_BYTES
                             if is_shifted:
                                 seed = word_at(kernel + WORD * (PACK_B + nv + vectors))
@@ -167,4 +166,4 @@ def build_mixed_product() -> Any:
                             i += rows
                         j += step
 
-    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)
+    return jit(None, PART, parallel=False)(product)

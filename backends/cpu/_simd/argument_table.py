@@ -1,6 +1,6 @@
 """A product by the generated loops, ready to run: a call passes one address of its arguments.
 
-With threads, m and n are cut into parts, and no part waits for another. A part is one row of the table of arguments;
+With threads, m and n are cut into parts, and no part waits for another. A `Part` is one row of the table of arguments;
 `_simd.run_parts` has the compiled functions that compute rows. The addresses of the four operands are separate, and a
 row has offsets from them. So other operands change four numbers, not the table. The address of the scratch, which is
 allocated for each run, stands beside them.
@@ -21,12 +21,12 @@ from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
 from backends.cpu._simd.loops import (
-    NO_DIAGONAL,
     build_product,
     packed_a_bytes,
     packed_b_bytes,
     tile_bytes,
 )
+from backends.cpu._simd.part import NO_DIAGONAL, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_part, build_run_parts, entry_point
 from backends.cpu._threads.claims import new_claims
 from harness.plan import Blocking
@@ -103,11 +103,15 @@ class Loops(NamedTuple):
         """Return the table of the kernel that the loops are given."""
         return kernel_table(self.key)
 
-    def _parts(self, shape: Shape, accumulate: bool) -> list[tuple[int, ...]]:
-        """Return the arguments of each part of the grid that is not above the diagonal, the largest first."""
-        key, blocking = self.key, self.blocking
-        itemsize, panels = np.dtype(key.dtype).itemsize, self.scratch_bytes(shape.m, shape.n, shape.k)[0]
-        panels += self._cut_tile_bytes()
+    def blocked(self, part: Part) -> Part:
+        """Return `part` with the cache blocks of the loops, and whether they pack."""
+        x = self.blocking
+        return part._replace(mc=x.mc, nc=x.nc, kc=x.kc, packs_a=self.packs_a, packs_b=self.packs_b)
+
+    def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
+        """Return each part of the grid that is not above the diagonal, the largest first."""
+        panels = self.scratch_bytes(shape.m, shape.n, shape.k)[0] + self._cut_tile_bytes()
+        whole = self.blocked(shape.part(accumulate))._replace(packed_b=panels)
         rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
         columns = cut_evenly(shape.n, self.grid[1], self.steps[1])
         parts = []
@@ -115,17 +119,19 @@ class Loops(NamedTuple):
             i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
             if self.triangle == "d":
                 n = min(n, i + m - j)
-            diagonal = j - i if self.triangle == "d" else NO_DIAGONAL
             if n > 0:
-                parts.append((
-                    m, n, shape.k,
-                    i * shape.strides_a[0], *shape.strides_a,
-                    j * shape.strides_b[1], *shape.strides_b,
-                    i * shape.row_stride_out + j * itemsize, shape.row_stride_out,
-                    accumulate, i * shape.row_stride_block + j * BLOCK_BYTES, shape.row_stride_block,
-                    *(blocking.mc, blocking.nc, blocking.kc), self.packs_a, self.packs_b, 0, panels, diagonal,
-                ))  # fmt: skip
-        return sorted(parts, key=lambda part: -part[0] * part[1]) if self.triangle else parts
+                parts.append(
+                    whole._replace(
+                        m=m,
+                        n=n,
+                        a=i * shape.strides_a[0],
+                        b=j * shape.strides_b[1],
+                        c=i * shape.row_stride_out + j * self.itemsize,
+                        block=i * shape.row_stride_block + j * BLOCK_BYTES,
+                        diagonal=j - i if self.triangle == "d" else NO_DIAGONAL,
+                    )
+                )
+        return sorted(parts, key=lambda part: -part.m * part.n) if self.triangle else parts
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
@@ -157,16 +163,28 @@ class Shape(NamedTuple):
         strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
         return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
 
+    def part(self, accumulate: bool = False) -> Part:
+        """Return the whole product as a part, whose operands begin at offset 0."""
+        (rs_a, cs_a), (rs_b, cs_b) = self.strides_a, self.strides_b
+        strides = {"rs_a": rs_a, "cs_a": cs_a, "rs_b": rs_b, "cs_b": cs_b}
+        rows_of_c = {"rs_c": self.row_stride_out, "rs_block": self.row_stride_block}
+        return Part(self.m, self.n, self.k, **strides, **rows_of_c, accumulate=accumulate)
+
 
 class Stage(NamedTuple):
-    """Independent parts of a product: a compiled function of ARGUMENTS, and the arguments of each part but the kernel.
+    """Independent parts of a product: a function compiled for a `Part`, and the parts, whose kernel is still to be set.
 
     `kernel` is a table of numbers and functions that all parts are given by its address.
     """
 
     function: Any
-    parts: list[tuple[int, ...]]
+    parts: list[Part]
     kernel: np.ndarray
+
+    def rows(self, addresses: np.ndarray) -> np.ndarray:
+        """Return a row for each part: the function, where the operands' `addresses` begin, and the part."""
+        before, kernel = (address_of(self.function), addresses.ctypes.data), self.kernel.ctypes.data
+        return np.array([(*before, *part._replace(kernel=kernel)) for part in self.parts], np.int64)
 
 
 class LoopTable:
@@ -194,15 +212,10 @@ class LoopTable:
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
         self._scratch_bytes = sum(loops.scratch_bytes(shape.m, shape.n, shape.k))
         stages = loops.stages(shape, accumulate)
-        tables = [self._fill(stage) for stage in stages]
+        tables = [stage.rows(self.addresses) for stage in stages]
         run = self._run(tables)
         run.refers_to = stages, tables, self.addresses  # type: ignore[attr-defined] # it knows them by address
         self.run = run
-
-    def _fill(self, stage: Stage) -> np.ndarray:
-        """Return a row for each part: the function, where operands begin, and arguments, with offsets for addresses."""
-        function, addresses, kernel = address_of(stage.function), self.addresses.ctypes.data, stage.kernel.ctypes.data
-        return np.array([(function, addresses, *part, kernel) for part in stage.parts], np.int64)
 
     def _run(self, tables: list[np.ndarray]) -> Run:
         loops, shape, size = self._loops, self._shape, self._scratch_bytes

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Stage
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import compile_fold, length_of_sums
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
@@ -40,10 +39,8 @@ def fold_stage(
     stride, rows = length_of_sums(elements, itemsize), []
     for begin, end in _ranges(elements, parts, itemsize):
         first, last = rows_of(begin)
-        rows.append((
-            last - first, end - begin, 1, 0, stride, 0, 0, 0, 0, begin * itemsize, 0,
-            accumulate, 0, 0, 0, 0, 0, 0, 0, first * stride + begin * itemsize, 0, 0,
-        ))  # fmt: skip
+        sums, y = first * stride + begin * itemsize, begin * itemsize
+        rows.append(Part(last - first, end - begin, 1, rs_a=stride, packed_a=sums, c=y, accumulate=accumulate))
     return Stage(build_fold(), rows, _kernel_table(key))
 
 
@@ -62,14 +59,10 @@ def _kernel_table(key: KernelKey) -> np.ndarray:
 
 @functools.cache
 def build_fold() -> Any:
-    """Compile ``combine(*ARGUMENTS)``: m rows of n sums at `packed_a`, `rs_a` bytes apart, are combined into c."""
+    """Compile ``combine(part)``: m rows of n sums at `packed_a`, `rs_a` bytes apart, are combined into c."""
 
-    def combine(
-        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int, kernel: int,
-    ) -> None:  # fmt: skip
+    def combine(part: Part) -> None:
         """Combine the rows."""
-        call_function(word_at(kernel), (m, n, packed_a, rs_a, c, accumulate))
+        call_function(word_at(part.kernel), (part.m, part.n, part.packed_a, part.rs_a, part.c, part.accumulate))
 
-    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(combine)
+    return jit(None, PART, parallel=False)(combine)

@@ -21,7 +21,6 @@ import functools
 from typing import Any
 
 import numba
-from numba import types
 
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._compile.jit import jit
@@ -37,20 +36,12 @@ from backends.cpu._simd.macro_kernel import (
     multiply_block,
     read_kernel,
 )
+from backends.cpu._simd.part import NO_DIAGONAL, PANELS_AT_B, PART, Part
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
 from harness.tuning import simd as tuning_simd
 
-PACKED = 2  # a `packs_b`: the panels of all blocks of k lie at b, one block behind the other
 DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
-
-# The arguments of the function that `build_product` compiles, in this order; all integers of the width of an address.
-ARGUMENTS = """
-    m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate block rs_block mc nc kc packs_a packs_b packed_a packed_b
-    diagonal kernel
-""".split()
-
-NO_DIAGONAL = -(1 << 62)  # the diagonal, if all of C counts
 
 
 def row_bytes(k_cur: int, itemsize: int) -> int:
@@ -87,7 +78,7 @@ columns_left_over = numba.njit(inline="always")(columns_left)
 
 @functools.cache
 def build_product() -> Any:
-    """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
+    """Compile ``product(part)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
 
     `kernel` is the address of a `kernel_table`. A kernel that tracks writes the numbers of blocks (int8) to `block`,
     whose rows are `rs_block` bytes apart. Then kc must be a multiple of its `block_steps`. No other kernel touches it.
@@ -98,15 +89,15 @@ def build_product() -> Any:
     """
     at_takes_dots, at_steps, at_dots = (WORD * WORDS.index(name) for name in ("takes_dots", "block_steps", "dots_1"))
 
-    def product(
-        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int, kernel: int,
-    ) -> None:  # fmt: skip
+    def product(part: Part) -> None:
         """Run loops 5, 4 and 3."""
-        x, block_steps, is_triangle = read_kernel(kernel), word_at(kernel + at_steps), diagonal != NO_DIAGONAL
+        m, n, k, mc, nc, kc = part.m, part.n, part.k, part.mc, part.nc, part.kc
+        a, rs_a, cs_a, packed_a = part.a, part.rs_a, part.cs_a, part.packed_a
+        b, rs_b, cs_b, packs_b, packed_b = part.b, part.rs_b, part.cs_b, part.packs_b, part.packed_b
+        c, rs_c, block, rs_block, kernel = part.c, part.rs_c, part.block, part.rs_block, part.kernel
+        x, block_steps, is_triangle = read_kernel(kernel), word_at(kernel + at_steps), part.diagonal != NO_DIAGONAL
         cut_tile = packed_b - x.mr * x.nv * x.lanes * x.itemsize
-        is_packed, keeps_panels = packs_b == PACKED, packs_b == PACKED or m > mc
+        is_packed, keeps_panels = packs_b == PANELS_AT_B, packs_b == PANELS_AT_B or m > mc
         takes_dots = packs_b != 0 and not is_packed and word_at(kernel + at_takes_dots) != 0 and not is_triangle
         for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_cur = min(nc, n - jc)
@@ -116,12 +107,12 @@ def build_product() -> Any:
             panels = even_split(vectors, x.nv)
             for pc in range(0, k, kc):  # loop 4: blocks of k
                 k_cur, source = min(kc, k - pc), b + pc * rs_b + jc * cs_b
-                adds, first_block = 1 if accumulate != 0 or pc > 0 else 0, pc // block_steps if pc > 0 else 0
-                lda = packed_row_bytes(k_cur, x.itemsize) if packs_a else rs_a
+                adds, first_block = 1 if part.accumulate != 0 or pc > 0 else 0, pc // block_steps if pc > 0 else 0
+                lda = packed_row_bytes(k_cur, x.itemsize) if part.packs_a else rs_a
                 packed = b + pc * vectors * x.lanes * x.itemsize if is_packed else packed_b
                 for ic in range(0, m, mc):  # loop 3: blocks of A
                     m_cur, address = min(mc, m - ic), a + ic * rs_a + pc * cs_a
-                    if packs_a:
+                    if part.packs_a:
                         call(x.gather, (m_cur, k_cur, address, rs_a, cs_a, packed_a, lda))
                         address = packed_a
                     rows = BlockOfA(address, lda, k_cur, even_split(m_cur, x.mr))
@@ -130,7 +121,7 @@ def build_product() -> Any:
                     )
                     target = Target(
                         c + ic * rs_c + jc * x.itemsize, rs_c, adds, block + ic * rs_block + jc * BLOCK_BYTES,
-                        rs_block, first_block, is_triangle, jc + diagonal - ic, cut_tile,
+                        rs_block, first_block, is_triangle, jc + part.diagonal - ic, cut_tile,
                     )  # fmt: skip
                     multiply_block(x, rows, columns, target)
                     if left:
@@ -143,4 +134,4 @@ def build_product() -> Any:
                             target.c + n_cur * x.itemsize, rs_c, x.itemsize, adds,
                         )  # fmt: skip
 
-    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)
+    return jit(None, PART, parallel=False)(product)

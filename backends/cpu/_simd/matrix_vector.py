@@ -26,7 +26,6 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from backends.cpu._compile.call_by_address import address_of, call, call_function
 from backends.cpu._compile.functions import compile_functions
@@ -36,8 +35,8 @@ from backends.cpu._simd.dot_products import emit_dots
 from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._simd.kernel_table import WORD
-from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.packing import build_gather
+from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
@@ -85,14 +84,11 @@ class VectorLoops(Loops):
         key, itemsize, elements = self.key, np.dtype(self.key.dtype).itemsize, shape.m * shape.n
         bounds = cut_evenly(shape.k, self.parts_of_k, ROWS if shape.n > 1 else SUMS * key.lanes)
         length = length_of_sums(elements, itemsize)
+        whole = shape.part()._replace(rs_c=itemsize, packs_a=True)
         parts = [
-            (
-                shape.m, shape.n, end - p,
-                p * shape.strides_a[1], *shape.strides_a, p * shape.strides_b[0], *shape.strides_b,
-                0, itemsize, False, 0, 0, 0, 0, 0, True, False, number * length, 0, 0,
-            )
+            whole._replace(k=end - p, a=p * shape.strides_a[1], b=p * shape.strides_b[0], packed_a=number * length)
             for number, (p, end) in enumerate(itertools.pairwise(bounds))
-        ]  # fmt: skip
+        ]
         last = fold_stage(key, elements, self.threads, lambda _: (0, len(parts)), accumulate)
         return [Stage(self.compile(), parts, self.kernel()), last]
 
@@ -222,19 +218,17 @@ def _are_alone(row_bytes: int, stride: int, longest: int) -> bool:
 
 @functools.cache
 def build_vector_product() -> Any:
-    """Compile the loops; their arguments are those of `_simd.loops.build_product`, with m or n = 1.
+    """Compile ``product(part)``, with m or n = 1.
 
     ``packs_a``: the results are sums of a part of k, and go to scratch.
     """
 
-    def product(
-        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int, kernel: int,
-    ) -> None:  # fmt: skip
+    def product(part: Part) -> None:
         """Stream the matrix."""
-        y, itemsize = packed_a if packs_a else c, word_at(kernel + ITEMSIZE * WORD)
-        is_dot = n == 1 and cs_a == itemsize and (packs_b != 0 or rs_b == itemsize)
+        m, n, k, a, rs_a, cs_a, b, rs_b = part.m, part.n, part.k, part.a, part.rs_a, part.cs_a, part.b, part.rs_b
+        accumulate, kernel = part.accumulate, part.kernel
+        y, rs_y, itemsize = part.packed_a if part.packs_a else part.c, part.rs_c, word_at(kernel + ITEMSIZE * WORD)
+        is_dot = n == 1 and cs_a == itemsize and (part.packs_b != 0 or rs_b == itemsize)
         if not is_dot:  # m = 1; even if n = 1 in a part, rows of B may have gaps
             at_once = 1 if _are_alone(n * itemsize, rs_b, LONGEST_OF_B) else ROWS
             for p in range(0, k if at_once > 1 else 1, at_once):
@@ -245,14 +239,14 @@ def build_vector_product() -> Any:
                 call_function(word_at(kernel + ROWS_OF_B * WORD), (k - 1, n, b + rs_b, rs_b, a + cs_a, cs_a, y))
             return
         x = b
-        if packs_b:
-            call(word_at(kernel + GATHER * WORD), (1, k, b, 0, rs_b, packed_b, 0))
-            x = packed_b
+        if part.packs_b:
+            call(word_at(kernel + GATHER * WORD), (1, k, b, 0, rs_b, part.packed_b, 0))
+            x = part.packed_b
         groups = 0 if _are_alone(k * itemsize, rs_a, LONGEST_OF_A) else m // ROWS
-        call_function(word_at(kernel + GROUPS_OF_A * WORD), (groups, k, a, rs_a, x, y, rs_c, accumulate))
+        call_function(word_at(kernel + GROUPS_OF_A * WORD), (groups, k, a, rs_a, x, y, rs_y, accumulate))
         i = groups * ROWS
         call_function(
-            word_at(kernel + ROWS_OF_A * WORD), (m - i, k, a + i * rs_a, rs_a, x, y + i * rs_c, rs_c, accumulate)
+            word_at(kernel + ROWS_OF_A * WORD), (m - i, k, a + i * rs_a, rs_a, x, y + i * rs_y, rs_y, accumulate)
         )
 
-    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)
+    return jit(None, PART, parallel=False)(product)

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.loops import ARGUMENTS, NO_DIAGONAL
 from backends.cpu._simd.matrix_vector import combine_row
+from backends.cpu._simd.part import NO_DIAGONAL, PART, Part
 from backends.cpu._simd.symmetric import cut_by_area
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -48,14 +47,16 @@ class UpdateLoops(Loops):
         """Return the parts of the rows of C, of about equal area."""
         is_triangle = self.triangle == "d"
         cut = functools.partial(cut_by_area, is_upper=False) if is_triangle else cut_evenly
+        whole = shape.part(accumulate)
         parts = [
-            (
-                end - i, shape.n, shape.k, i * shape.strides_a[0], *shape.strides_a, 0, *shape.strides_b,
-                i * shape.row_stride_out, shape.row_stride_out, accumulate, 0, 0, 0, 0, 0, False, False, 0, 0,
-                -i if is_triangle else NO_DIAGONAL,
+            whole._replace(
+                m=end - i,
+                a=i * shape.strides_a[0],
+                c=i * shape.row_stride_out,
+                diagonal=-i if is_triangle else NO_DIAGONAL,
             )
             for i, end in itertools.pairwise(cut(shape.m, self.grid[0], 1))
-        ]  # fmt: skip
+        ]
         return [Stage(build_update(), parts, _kernel_table(self.key, shape.k))]
 
 
@@ -100,16 +101,13 @@ def _update_rows(key: KernelKey, terms: int) -> Emit:
 
 @functools.cache
 def build_update() -> Any:
-    """Compile ``product(*ARGUMENTS)``, with a `diagonal` as `_simd.loops.build_product`; nothing is packed."""
+    """Compile ``product(part)``, with a `diagonal` as `_simd.loops.build_product`; nothing is packed."""
 
-    def product(
-        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int, kernel: int,
-    ) -> None:  # fmt: skip
+    def product(part: Part) -> None:
         """Stream the rows of C."""
-        is_triangle = diagonal != NO_DIAGONAL
-        first, growth = (1 - diagonal, 1) if is_triangle else (n, 0)
-        call_function(word_at(kernel), (m, first, growth, a, rs_a, cs_a, b, rs_b, c, rs_c, accumulate))
+        is_triangle = part.diagonal != NO_DIAGONAL
+        first, growth = (1 - part.diagonal, 1) if is_triangle else (part.n, 0)
+        of_a, of_b, of_c = (part.a, part.rs_a, part.cs_a), (part.b, part.rs_b), (part.c, part.rs_c)
+        call_function(word_at(part.kernel), (part.m, first, growth, *of_a, *of_b, *of_c, part.accumulate))
 
-    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)
+    return jit(None, PART, parallel=False)(product)

@@ -21,7 +21,8 @@ import numpy as np
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, Stage, cut_evenly
 from backends.cpu._simd.block_copies import BlockCopies, BlockCopy
-from backends.cpu._simd.loops import NO_DIAGONAL, row_bytes, tile_bytes
+from backends.cpu._simd.loops import row_bytes, tile_bytes
+from backends.cpu._simd.part import NO_DIAGONAL
 from backends.cpu._simd.run_parts import SCRATCH
 from backends.cpu._vector.operators import Operations
 from harness.semiring import BINARY_OPS
@@ -44,7 +45,8 @@ class LowerLoops(Loops):
 
     def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
         """Return the parts, the largest first: of each strip ranges of rows, so that threads share it."""
-        itemsize, key, blocking = np.dtype(self.key.dtype).itemsize, self.key, self.blocking
+        itemsize, key = np.dtype(self.key.dtype).itemsize, self.key
+        whole = self.blocked(shape.part(accumulate))._replace(packed_b=tile_bytes(key))
         cuts = strips(self, shape.m)
         area = sum((shape.m - j) * (end - j) for j, end in cuts)
         parts = []
@@ -53,13 +55,17 @@ class LowerLoops(Loops):
             count = max(min((shape.m - j) // max(share, key.mr), self.threads), 1) if self.threads > 1 else 1
             for first, last in itertools.pairwise(cut_evenly(shape.m - j, count, key.mr)):
                 i, m = j + first, last - first
-                parts.append((
-                    m, end - j, shape.k, i * shape.strides_a[0], *shape.strides_a, j * shape.strides_b[1],
-                    *shape.strides_b, i * shape.row_stride_out + j * itemsize, shape.row_stride_out, accumulate, 0, 0,
-                    blocking.mc, blocking.nc, blocking.kc, self.packs_a, self.packs_b, 0, tile_bytes(key),
-                    j - i if i < end else NO_DIAGONAL,
-                ))  # fmt: skip
-        return [Stage(self.compile(), sorted(parts, key=lambda part: -part[0] * part[1]), self.kernel())]
+                parts.append(
+                    whole._replace(
+                        m=m,
+                        n=end - j,
+                        a=i * shape.strides_a[0],
+                        b=j * shape.strides_b[1],
+                        c=i * shape.row_stride_out + j * itemsize,
+                        diagonal=j - i if i < end else NO_DIAGONAL,
+                    )
+                )
+        return [Stage(self.compile(), sorted(parts, key=lambda part: -part.m * part.n), self.kernel())]
 
 
 def strips(loops: Loops, n: int) -> list[tuple[int, int]]:

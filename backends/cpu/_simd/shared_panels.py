@@ -24,9 +24,10 @@ from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots
-from backends.cpu._simd.loops import NO_DIAGONAL, PACKED, columns_left, row_bytes
+from backends.cpu._simd.loops import columns_left, row_bytes
 from backends.cpu._simd.macro_kernel import even_split, part_of
 from backends.cpu._simd.packing import build_gather
+from backends.cpu._simd.part import PANELS_AT_B, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
 from backends.cpu._threads.atomics import add
 from backends.cpu._threads.limits import limit_threads, restore_threads
@@ -34,8 +35,9 @@ from harness.tuning import simd as tuning_simd
 
 SLAB = 16  # rows that are packed together: of B through all panels of a group, whole squares of registers
 
-# A row of the table of slabs: 1 if it is of A, else 0; rows, columns; offset and strides of the source; offset of the
-# target; rows of the block of k and rows of it above the slab, for panels; or the distance of rows of a copy of A
+# A row of the table of slabs: whether it is of A; its sizes; offset and strides of the source; offset of the target;
+# for panels rows of the block of k, and rows of it above the slab; for a copy of A the distance of its rows.
+_OF_A, _ROWS, _COLUMNS, _SOURCE, _ROW_STRIDE, _COLUMN_STRIDE, _TARGET, _BLOCK_ROWS, _ABOVE, _LDA = range(10)
 _SLAB_WORDS = 10
 
 
@@ -54,15 +56,20 @@ class _PackedLoops(Loops):
 
     __slots__ = ()
 
-    def _parts(self, shape: Shape, accumulate: bool) -> list[tuple[int, ...]]:
-        blocking, itemsize, parts = self.blocking, np.dtype(self.key.dtype).itemsize, []
+    def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
+        panels = {"rs_b": 0, "cs_b": self.itemsize, "packs_a": False, "packs_b": PANELS_AT_B, "nc": shape.n}
+        whole, parts = self.blocked(shape.part(accumulate))._replace(**panels), []
         rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
         for (j, last, begin), (i, end) in itertools.product(_groups(self, shape.n, shape.k), itertools.pairwise(rows)):
-            parts.append((
-                end - i, last - j, shape.k, i * shape.strides_a[0], *shape.strides_a, begin, 0, itemsize,
-                i * shape.row_stride_out + j * itemsize, shape.row_stride_out, accumulate, 0, 0,
-                blocking.mc, shape.n, blocking.kc, False, PACKED, 0, 0, NO_DIAGONAL,
-            ))  # fmt: skip
+            parts.append(
+                whole._replace(
+                    m=end - i,
+                    n=last - j,
+                    a=i * shape.strides_a[0],
+                    b=begin,
+                    c=i * shape.row_stride_out + j * self.itemsize,
+                )
+            )
         return parts
 
 
@@ -202,11 +209,11 @@ def _slabs_of_b(loops: Loops, shape: Shape) -> tuple[np.ndarray, int]:
     for j, end, begin in _groups(loops, shape.n, k):
         each = _row_bytes(loops, end - j)
         table = np.zeros((first.size, _SLAB_WORDS), np.int64)
-        table[:, 1] = np.minimum(SLAB, in_block - above[first])
-        table[:, 2], table[:, 3] = end - j, first * shape.strides_b[0] + j * shape.strides_b[1]
-        table[:, 4:6] = shape.strides_b
-        table[:, 6] = begin + block[first] * kc * each
-        table[:, 7], table[:, 8] = in_block, above[first]
+        table[:, _ROWS], table[:, _COLUMNS] = np.minimum(SLAB, in_block - above[first]), end - j
+        table[:, _SOURCE] = first * shape.strides_b[0] + j * shape.strides_b[1]
+        table[:, _ROW_STRIDE], table[:, _COLUMN_STRIDE] = shape.strides_b
+        table[:, _TARGET] = begin + block[first] * kc * each
+        table[:, _BLOCK_ROWS], table[:, _ABOVE] = in_block, above[first]
         tables.append(table)
         size = begin + each * k
     return np.concatenate(tables), size
@@ -216,9 +223,10 @@ def _slabs_of_a(shape: Shape, begin: int, lda: int) -> np.ndarray:
     """Return the table of slabs of rows of A, copied to rows `lda` bytes apart."""
     first = np.arange(0, shape.m, SLAB)
     table = np.zeros((first.size, _SLAB_WORDS), np.int64)
-    table[:, 0], table[:, 1], table[:, 2] = 1, np.minimum(SLAB, shape.m - first), shape.k
-    table[:, 3], table[:, 4:6] = first * shape.strides_a[0], shape.strides_a
-    table[:, 6], table[:, 9] = begin + first * lda, lda
+    table[:, _OF_A], table[:, _ROWS], table[:, _COLUMNS] = 1, np.minimum(SLAB, shape.m - first), shape.k
+    table[:, _SOURCE] = first * shape.strides_a[0]
+    table[:, _ROW_STRIDE], table[:, _COLUMN_STRIDE] = shape.strides_a
+    table[:, _TARGET], table[:, _LDA] = begin + first * lda, lda
     return table
 
 
@@ -237,9 +245,10 @@ def _build_pack_slabs() -> Any:
                 slab = add(taken.ctypes.data, 1)
                 if slab >= slabs.shape[0]:
                     break
-                rows, columns, rs, cs = slabs[slab, 1], slabs[slab, 2], slabs[slab, 4], slabs[slab, 5]
-                source, to = (a if slabs[slab, 0] else b) + slabs[slab, 3], target + slabs[slab, 6]
-                k_cur, above, lda = slabs[slab, 7], slabs[slab, 8], slabs[slab, 9]
+                rows, columns = slabs[slab, _ROWS], slabs[slab, _COLUMNS]
+                rs, cs = slabs[slab, _ROW_STRIDE], slabs[slab, _COLUMN_STRIDE]
+                source, to = (a if slabs[slab, _OF_A] else b) + slabs[slab, _SOURCE], target + slabs[slab, _TARGET]
+                k_cur, above, lda = slabs[slab, _BLOCK_ROWS], slabs[slab, _ABOVE], slabs[slab, _LDA]
                 if lda:
                     call(gather, (rows, columns, source, rs, cs, to, lda))
                     continue

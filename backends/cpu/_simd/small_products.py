@@ -23,8 +23,9 @@ from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
-from backends.cpu._simd.loops import NO_DIAGONAL, build_product
+from backends.cpu._simd.loops import build_product
 from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable
+from backends.cpu._simd.part import NO_DIAGONAL, Part
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._vector.inlined import inlined
@@ -32,6 +33,9 @@ from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
+# Offsets of the words that it is told: the loops, the greatest size computed in place, the type of arrays, the number
+# and the bytes of a dtype, the table of the kernel, and whether C is added to.
+_LOOPS, _LARGEST, _ARRAY_TYPE, _DTYPE, _ITEMSIZE, _KERNEL, _ADDS = (8 * i for i in range(7))
 # Tables that are kept, about 3 KiB each. An algorithm by panels has a few shapes for each panel, and computes with them
 # in turn: fewer tables than that would all be made anew in every call. Those of so many pairs or more have up to 256
 # parts, and slabs of shared panels: 0.15 to 2 MB, made in the time of such a product on sixteen processors.
@@ -168,10 +172,10 @@ def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
 
 @functools.cache
 def _build_compute() -> Any:
-    """Compile ``compute(facts, a, b, out)``, the same for every kernel; `facts` is an address, see `plain_products`."""
+    """Compile ``compute(facts, a, b, out)``, the same for every kernel; `facts` is the address of those words."""
 
     def compute(facts: int, a: Any, b: Any, out: Any) -> int:
-        array_type, code, itemsize = word_at(facts + 16), word_at(facts + 24), word_at(facts + 32)
+        array_type, code, itemsize = word_at(facts + _ARRAY_TYPE), word_at(facts + _DTYPE), word_at(facts + _ITEMSIZE)
         if not (is_matrix(a, array_type, code) and is_matrix(b, array_type, code) and is_matrix(out, array_type, code)):
             return NOT_SIMPLE
         of_a, of_b, of_out = fields_of(a), fields_of(b), fields_of(out)
@@ -187,13 +191,15 @@ def _build_compute() -> Any:
         end = _end(of_out, itemsize)
         if (a_begin < end and begin < _end(of_a, itemsize)) or (b_begin < end and begin < _end(of_b, itemsize)):
             return NOT_SIMPLE
-        if not by_rows or max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # vectors have loops of their own
+        if not by_rows or max(m, n, k) > word_at(facts + _LARGEST) or min(m, n) == 1:  # vectors have loops of their own
             return LARGE
-        arguments = (
-            m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, word_at(facts + 48), 0, 0, m, n, k,
-            0, 0, 0, 0, NO_DIAGONAL, word_at(facts + 40),
+        whole = Part(
+            m=m, n=n, k=k,
+            a=a_begin, rs_a=lda, cs_a=itemsize, b=b_begin, rs_b=ldb, cs_b=itemsize, c=begin, rs_c=ldc,
+            accumulate=word_at(facts + _ADDS), block=0, rs_block=0, mc=m, nc=n, kc=k,
+            packs_a=0, packs_b=0, packed_a=0, packed_b=0, diagonal=NO_DIAGONAL, kernel=word_at(facts + _KERNEL),
         )  # fmt: skip
-        call_without_gil_if_long(m * n * k, word_at(facts), arguments)
+        call_without_gil_if_long(m * n * k, word_at(facts + _LOOPS), (whole,))
         return DONE
 
     return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False, returns=types.intp)(compute)

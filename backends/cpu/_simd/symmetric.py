@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
@@ -32,7 +31,7 @@ from backends.cpu._simd.dot_products import add_totals
 from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import WORD
-from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import fill_function, length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
@@ -60,13 +59,11 @@ class SymmetricLoops(Loops):
         m, itemsize = shape.m, np.dtype(self.key.dtype).itemsize
         bounds = cut_by_area(m, self.grid[0], rows_at_once(self.key), self.is_upper)
         length = length_of_sums(m, itemsize)
+        whole = shape.part()._replace(rs_c=itemsize, packs_a=self.is_upper)
         parts = [
-            (
-                end - i, 1, m, i * shape.strides_a[0], *shape.strides_a, 0, *shape.strides_b,
-                0, itemsize, False, 0, 0, 0, 0, 0, self.is_upper, False, number * length, 0, i,
-            )
+            whole._replace(m=end - i, a=i * shape.strides_a[0], packed_a=number * length, diagonal=i)
             for number, (i, end) in enumerate(itertools.pairwise(bounds))
-        ]  # fmt: skip
+        ]
 
         def rows_of(element: int) -> tuple[int, int]:
             """Return the parts that have a sum for every element of a range; its others are zeros."""
@@ -192,31 +189,28 @@ def _lanes_across(b: Builder, code: VectorCode, rows: int, before: Value, end: V
 
 @functools.cache
 def build_symmetric() -> Any:
-    """Compile ``product(*ARGUMENTS)`` for rows from `diagonal` on: the sums of these m rows of k go to `packed_a`.
+    """Compile ``product(part)`` for rows from `diagonal` on: the sums of these m rows of k go to `packed_a`.
 
     ``packs_a``: the triangle is the upper one. c is not used.
     """
 
-    def product(
-        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int, kernel: int,
-    ) -> None:  # fmt: skip
+    def product(part: Part) -> None:
         """Stream the triangle."""
+        kernel, m, k, x, y = part.kernel, part.m, part.k, part.b, part.packed_a
         itemsize, lanes = word_at(kernel + ITEMSIZE * WORD), word_at(kernel + LANES * WORD)
         group = word_at(kernel + GROUP * WORD)
-        call_function(word_at(kernel + FILL * WORD), (k, packed_a))
+        call_function(word_at(kernel + FILL * WORD), (k, y))
         for r in range(0, m, group):
-            i, rows = diagonal + r, min(group, m - r)
-            row = a + r * rs_a
-            if packs_a:
+            i, rows = part.diagonal + r, min(group, m - r)
+            row = part.a + r * part.rs_a
+            if part.packs_a:
                 across, begin, end, before = i, i + lanes, k, 0
             else:
                 across, begin, end, before = i + rows - lanes, 0, i + rows - lanes, max(lanes - i - rows, 0)
             call_function(word_at(kernel + (FILL + rows) * WORD), (
-                max(end - begin, 0), row + begin * itemsize, b + begin * itemsize, packed_a + begin * itemsize,
-                rs_a, row + across * itemsize, b + across * itemsize, packed_a + across * itemsize,
-                before, min(lanes, k - i), packs_a, b + i * itemsize, packed_a + i * itemsize,
+                max(end - begin, 0), row + begin * itemsize, x + begin * itemsize, y + begin * itemsize,
+                part.rs_a, row + across * itemsize, x + across * itemsize, y + across * itemsize,
+                before, min(lanes, k - i), part.packs_a, x + i * itemsize, y + i * itemsize,
             ))  # fmt: skip
 
-    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)
+    return jit(None, PART, parallel=False)(product)
