@@ -207,7 +207,11 @@ def test_arrows_go_down() -> None:
         ("backends.cpu.planted", "from harness.store import store", "backends.cpu.planted -> harness.store.store"),
         ("backends.cpu.planted", "from backends.cpu import simd", "backends.cpu.planted -> backends.cpu.simd"),
         ("backends.cpu.new", "from backends.gpu._cuda import nvrtc", "backends.cpu.new -> backends.gpu._cuda.nvrtc"),
-        ("harness.store.schema", "from harness.timing import clock", "harness.report.page ->> harness.timing.clock"),
+        (
+            "harness.store.schema",
+            "from harness.timing import clock",
+            "harness.report.machine_report ->> harness.timing.clock",
+        ),
         ("harness.machine", "import harness", "harness.machine -> harness"),
     ],
 )

@@ -67,7 +67,7 @@ class DrawnTask:
     starts_processes = True
 
     def __init__(self, problem: Problem, devices: Devices, seed: int) -> None:
-        self.problem, self.devices, self._seed, self._turned = problem, devices, seed, 0
+        self.problem, self.devices, self._seed, self._is_second = problem, devices, seed, 0
         devices.draw(seed)
 
     def run(self) -> None:
@@ -83,7 +83,7 @@ class DrawnTask:
 
     def turn(self) -> None:
         """Draw other operands, or the first ones again."""
-        self._turned = 1 - self._turned
+        self._is_second = 1 - self._is_second
         self.devices.draw(self._drawn_seed)
 
     def verify(self) -> str:
@@ -111,7 +111,7 @@ class DrawnTask:
 
     @property
     def _drawn_seed(self) -> int:
-        return self._seed + self._turned
+        return self._seed + self._is_second
 
 
 def spread(size: int, seed: int) -> np.ndarray:

@@ -108,13 +108,13 @@ def report(
     ] = None,
     allow_dirty: options.AllowDirty = False,
 ) -> None:
-    """Write a page per machine, or for some, from stored results alone, and print what the ladder found.
+    """Write the report of each machine, or of some, from stored results alone, and print what the ladder found.
 
     It shows the figures that `plot` has drawn, and goes beside the results.
     """
     from harness.cli import console
     from harness.machine import detect
-    from harness.report import markers, page, tables
+    from harness.report import machine_report, markers, tables
     from harness.store.folders import slug_of
 
     chosen, mark = options.chosen_experiments(None), provenance.mark()
@@ -122,7 +122,7 @@ def report(
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(results / slug, allow_dirty=_allows(allow_dirty, preset))
         provenance.require_clean(*(readme or []), allow_dirty=allow_dirty)
-        written = page.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
+        written = machine_report.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
         if slug == this:
             ladder = next(experiment for experiment in chosen if experiment.name == tables.HEADLINE)
             console.print_table(*tables.headline(ladder, cells), numeric=tables.HEADLINE_NUMBERS)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.analysis import peaks, rates
 from harness.experiment import Figure, load_all
-from harness.report import page, tables
+from harness.report import machine_report, tables
 from harness.report.figures import drawing
 from harness.report.figures.style import Sheet
 from tests._support.sheets import texts
@@ -189,7 +189,7 @@ def test_tables_say_gpu_in_the_place_of_threads():
 
 
 def test_the_page_has_a_row_for_the_gpu(tmp_path):
-    pages = [page.write([], [], machine, tmp_path, tmp_path).read_text() for machine in (WITH_GPU, MACHINE)]
+    pages = [machine_report.write([], [], machine, tmp_path, tmp_path).read_text() for machine in (WITH_GPU, MACHINE)]
     assert "| GPU | NVIDIA H200, driver 580.1, 143771 MiB, at most 1980 MHz, power limit 700.00 W |" in pages[0]
     assert "| GPU |" not in pages[1]
 

@@ -13,8 +13,7 @@ from harness.analysis import caveats, peaks, rates
 from harness.analysis.calibration import FILE
 from harness.errors import HarnessError
 from harness.experiment import load_all
-from harness.report import markers, tables
-from harness.report import page as report_page
+from harness.report import machine_report, markers, tables
 from harness.report.figures import drawing
 from harness.stats.statistics import Interval
 from harness.store.journal import Journal
@@ -45,7 +44,7 @@ def test_the_report_of_a_machine_can_be_read_in_one_sitting(path):
 def test_what_has_no_verdict_is_named_after_what_came_out(tmp_path):
     sweep, own = EXPERIMENTS["size_sweep"], cells(LADDER)
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in cells(sweep)]
-    text = report_page.write([LADDER, sweep], [*own, *few], MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    text = machine_report.write([LADDER, sweep], [*own, *few], MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     first, _, rest = text.partition("## How to read")
     assert "- [ladder](#ladder): " in first
     assert "- [size_sweep]" not in first
@@ -53,7 +52,7 @@ def test_what_has_no_verdict_is_named_after_what_came_out(tmp_path):
     section = rest.partition("## size_sweep")[2]
     assert section.strip().startswith("**"), "its sentence stands in its section"
     some = [cell if cell.axes["n"] > 100 else little for cell, little in zip(cells(sweep), few, strict=True)]
-    text = report_page.write([sweep], some, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    text = machine_report.write([sweep], some, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     assert re.search(r"- \[size_sweep\]\(#size_sweep\): .* \(\d+ of \d+ ", text), "a verdict on some is told"
 
 
@@ -83,7 +82,7 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     ]
     figures, results = tmp_path / "figures" / "slug", tmp_path / "results" / "slug"
     drawing.draw(LADDER, every, MACHINE, figures)
-    page = report_page.write(EXPERIMENTS.values(), every, MACHINE, figures, results)
+    page = machine_report.write(EXPERIMENTS.values(), every, MACHINE, figures, results)
     text = page.read_text(encoding="utf-8")
     assert page == results / "report.md"
     assert re.search(r"!\[cpu-simd reaches \d+ % of the peak[^]]*\]\(../../figures/slug/ladder.svg\)", text)
@@ -105,7 +104,7 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     )
     assert len(told) <= 60
     assert len(text.splitlines()) <= MOST_LINES
-    assert text.count("![") <= report_page.MOST_FIGURES
+    assert text.count("![") <= machine_report.MOST_FIGURES
     with (results / "cells.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["experiment"] for row in rows} == set(measured)
@@ -118,15 +117,15 @@ def test_a_page_shows_the_most_prominent_figures_and_links_to_the_others(tmp_pat
     own = [*cells(sweep), *cells(LADDER)]
     for figure in [*sweep.figures, *LADDER.figures]:
         (tmp_path / f"{figure.name}.svg").touch()
-    monkeypatch.setattr(report_page, "MOST_FIGURES", 1)
-    text = report_page.write([LADDER, sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    monkeypatch.setattr(machine_report, "MOST_FIGURES", 1)
+    text = machine_report.write([LADDER, sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     assert re.findall(r"!\[[^]]*\]\((\w+).svg\)", text) == ["ladder"]
     for figure in sweep.figures:
         assert f"[{figure.title}]({figure.name}.svg)" in text
     assert "| case | contender |" not in text, "figures show what rows would"
     for figure in [*sweep.figures, *LADDER.figures]:
         (tmp_path / f"{figure.name}.svg").unlink()
-    text = report_page.write([LADDER, sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    text = machine_report.write([LADDER, sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     assert text.count("| case | contender |") == 2, "without a figure there are rows"
 
 
@@ -146,7 +145,7 @@ def remarks(folder) -> dict[str, str]:
 
 
 def page(own, folder) -> str:
-    return report_page.write([LADDER], own, MACHINE, folder, folder).read_text(encoding="utf-8")
+    return machine_report.write([LADDER], own, MACHINE, folder, folder).read_text(encoding="utf-8")
 
 
 def changed(cell, **record):
@@ -209,11 +208,11 @@ def test_a_ratio_that_may_be_one_is_undecided_and_of_too_few_samples_too(tmp_pat
 def test_a_figure_that_is_not_published_is_named_with_its_reason(tmp_path):
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in cells(LADDER)]
     drawing.draw(LADDER, few, MACHINE, tmp_path, decided=True)
-    text = report_page.write([LADDER], few, MACHINE, tmp_path, tmp_path / "results").read_text(encoding="utf-8")
+    text = machine_report.write([LADDER], few, MACHINE, tmp_path, tmp_path / "results").read_text(encoding="utf-8")
     assert f"Not drawn: {LADDER.figures[0].title} (undecided)." in text
     assert "![" not in text
     drawing.draw(LADDER, cells(LADDER), MACHINE, tmp_path, decided=True)
-    text = report_page.write([LADDER], cells(LADDER), MACHINE, tmp_path, tmp_path / "results").read_text("utf-8")
+    text = machine_report.write([LADDER], cells(LADDER), MACHINE, tmp_path, tmp_path / "results").read_text("utf-8")
     assert "Not drawn" not in text
 
 
@@ -258,7 +257,7 @@ def test_tables_of_other_pages_have_no_remarks():
 def test_of_many_rows_the_highest_middle_and_lowest_ratio_are_shown(tmp_path):
     sweep = EXPERIMENTS["size_sweep"]
     own = cells(sweep)
-    text = report_page.write([sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    text = machine_report.write([sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     ratios = [
         float(line.split("|")[-3].split()[0]) for line in text.splitlines() if line.startswith("| plus_times, float64")
     ]
@@ -430,21 +429,21 @@ def test_an_experiment_without_any_time_is_one_line_with_its_reason(tmp_path):
     ]
     failed = dataclasses.replace(idle[-1], status="failed", reason="wrong")
     for shown, has_failed in (([*timed, *idle], False), ([*timed, *idle, failed], True)):
-        page = report_page.write(EXPERIMENTS.values(), shown, MACHINE, tmp_path / "figures", tmp_path / "results")
+        page = machine_report.write(EXPERIMENTS.values(), shown, MACHINE, tmp_path / "figures", tmp_path / "results")
         text = page.read_text(encoding="utf-8")
         assert "## strassen" not in text
         assert "## size_sweep" not in text
         assert f"- Not possible here (no GPU here): size_sweep{'' if has_failed else ', strassen'}." in text
         assert ("- Failed (wrong): strassen." in text) == has_failed
-        assert "size_sweep" in (tmp_path / "results" / report_page.CELLS).read_text()
+        assert "size_sweep" in (tmp_path / "results" / machine_report.CELLS).read_text()
 
 
 @pytest.mark.parametrize("write", (
     lambda page: markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER)),
-    lambda page: report_page.write([LADDER], cells(LADDER), MACHINE, page.parent, page.parent),
+    lambda page: machine_report.write([LADDER], cells(LADDER), MACHINE, page.parent, page.parent),
 ))  # fmt: skip
 def test_a_page_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, write):
-    page = tmp_path / report_page.PAGE
+    page = tmp_path / machine_report.REPORT
     page.write_text("old <!-- ladder:begin -->x<!-- ladder:end -->", encoding="utf-8")
     before = page.read_text(encoding="utf-8")
 
@@ -452,7 +451,7 @@ def test_a_page_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, wr
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(OSError, match=f"No space left on device.*{report_page.PAGE}"):
+    with pytest.raises(OSError, match=f"No space left on device.*{machine_report.REPORT}"):
         write(page)
     assert page.read_text(encoding="utf-8") == before
     assert not list(tmp_path.glob(".*"))

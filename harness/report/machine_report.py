@@ -1,6 +1,6 @@
-"""The report of a machine as a page, from stored results alone.
+"""The report of a machine in Markdown, from stored results alone.
 
-The page is ``<results>/<machine slug>/report.md``. It begins with what each experiment has found. It shows the most
+It is ``<results>/<machine slug>/report.md``. It begins with what each experiment has found. It shows the most
 prominent figures by their relative path, and links to the others. Every cell is in ``cells.csv`` beside it. Cells
 without a time, and doubts about times, stand in the section of their experiment and within the figures.
 """
@@ -24,7 +24,7 @@ from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
 from harness.surroundings import write_whole
 
-PAGE, CELLS = "report.md", "cells.csv"
+REPORT, CELLS = "report.md", "cells.csv"
 MOST_FIGURES, MOST_ROWS = 14, 10
 
 HOW_TO_READ = """\
@@ -41,7 +41,7 @@ a throttled or shared machine. Verdicts are corrected for the number of cells. T
 
 
 class _Shown(NamedTuple):
-    """Where a machine's figures are, and where its page goes."""
+    """Where a machine's figures are, and where its report goes."""
 
     figures: Path
     results: Path
@@ -56,21 +56,21 @@ def write(
     *,
     mark: str = "",
 ) -> Path:
-    """Write the page of one machine from its cells, and return where it is.
+    """Write the report of one machine from its cells, and return where it is.
 
     Parameters
     ----------
     experiments : iterable of Experiment
-        The most prominent come first. Those without a time, or without an answer, are named at the end of the page.
+        The most prominent come first. Those without a time, or without an answer, are named at its end.
     cells : sequence of Cell
         Of one preset.
     machine : Machine
     figures : Path
         Folder of this machine's figures; those that are there are shown.
     results : Path
-        Folder of this machine's results; the page goes there.
+        Folder of this machine's results; the report goes there.
     mark : str
-        A sentence about the code that makes the page.
+        A sentence about the code that makes the report.
     """
     known = list(experiments)
     measured = [e for e in known if any(cell.experiment == e.name for cell in cells)]
@@ -84,9 +84,9 @@ def write(
     parts.append(closing.section(cells, [*closing.unanswered(told, cells), *closing.idle(absent, idle)], results, mark))
     results.mkdir(parents=True, exist_ok=True)
     _write_cells(results / CELLS, measured, cells, unsure)
-    page = results / PAGE
-    write_whole(page, "\n\n".join(parts) + "\n")
-    return page
+    report = results / REPORT
+    write_whole(report, "\n\n".join(parts) + "\n")
+    return report
 
 
 def _head(cells: Sequence[Cell], machine: Machine) -> str:
@@ -242,7 +242,7 @@ def _write_cells(
 
 
 def _prominent(experiments: Sequence[Experiment], cells: Sequence[Cell], figures: Path) -> set[str]:
-    """Return the names of the figures that the page shows: those of the highest prominence that say something."""
+    """Return the names of the figures that the report shows: those of the highest prominence that say something."""
     there = [
         figure
         for experiment in experiments
