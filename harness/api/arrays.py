@@ -91,6 +91,10 @@ class Arrays:
         """Return whether `x` and `y` may share memory."""
         return bool(self.module.may_share_memory(x, y))
 
+    def constant(self, value: np.ndarray) -> Any:
+        """Return `value`, an array of few bytes, where these lie; it is kept there, and not to be written to."""
+        return value
+
     def fetch(self, x: Any) -> Callable[[], np.ndarray]:
         """Begin to copy `x` to the host; return ``wait()``, which returns the copy, or `x` itself if it lies there."""
         return lambda: x
@@ -167,6 +171,19 @@ class CupyArrays(Arrays):
         (begin, end), (other_begin, other_end) = (addresses(z) for z in (x, y))
         return x.size > 0 and y.size > 0 and begin < other_end and other_begin < end
 
+    def constant(self, value: np.ndarray) -> Any:
+        key = self.module, self._index, value.dtype, value.shape, value.tobytes()
+        kept = _constants.get(key)
+        if kept is None:
+            self.refuse_capture("this product has not been computed before", "call it once before the capture begins")
+            with self.in_force():
+                kept = self.module.asarray(value)
+                self.module.cuda.get_current_stream().synchronize()  # calls in other streams read it, too
+            if len(_constants) >= _MOST_CONSTANTS:
+                _constants.clear()
+            _constants[key] = kept
+        return kept
+
     def fetch(self, x: Any) -> Callable[[], np.ndarray]:
         cuda, copy = self.module.cuda, x.copy()  # without gaps, as it is transferred
         pinned = np.frombuffer(cuda.alloc_pinned_memory(max(x.nbytes, 1)), x.dtype, x.size).reshape(x.shape)
@@ -196,6 +213,10 @@ class CupyArrays(Arrays):
                 fix=fix,
             )
 
+
+# Small arrays that calls share, by GPU and value: to make one takes longer than all else of a small call.
+_constants: dict[tuple[Any, ...], Any] = {}
+_MOST_CONSTANTS = 64
 
 # Handles of the stream that all threads share, which no graph captures.
 _NEVER_CAPTURED = (0, 1)

@@ -32,7 +32,7 @@ _DIMENSIONS = {"a": 2, "x": 1, "y": 1, "c": 2}
 _FACTORS = {"gemv": 2, "symv": 2, "ger": 2}
 
 
-@any_library("a", "x", "y", "out")
+@any_library("a", "x", "y", "out", is_of_products=True)
 def gemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute ``(alpha (x) A (x) x) (+) (beta (x) y)``.
 
@@ -61,7 +61,7 @@ def gemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
     return _matrix_by_vector("gemv", a, x, y, out, options)
 
 
-@any_library("a", "x", "y", "out")
+@any_library("a", "x", "y", "out", is_of_products=True)
 def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute `gemv` for a symmetric A, of which nothing above the diagonal is used.
 
@@ -70,7 +70,7 @@ def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
     return _matrix_by_vector("symv", a, x, y, out, _with_triangle("symv", options, "a"))
 
 
-@any_library("x", "y", "c", "out")
+@any_library("x", "y", "c", "out", is_of_products=True)
 def ger(x: Any, y: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute ``c (+) (alpha (x) x (x) y^T)``, a rank-1 update.
 
@@ -93,7 +93,7 @@ def ger(x: Any, y: Any, c: Any = None, *, out: Any = None, **options: Any) -> An
     return _product("ger", {"x": x, "y": y, "c": c}, (x.shape[-1], y.shape[-1]), matrices, out, options)
 
 
-@any_library("x", "c", "out")
+@any_library("x", "c", "out", is_of_products=True)
 def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute the lower triangle of ``c (+) (alpha (x) x (x) x^T)``.
 
@@ -116,7 +116,7 @@ def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     return _product("syr", {"x": x, "c": c}, (n, n), matrices, out, _with_triangle("syr", options, "d"))
 
 
-@any_library("a", "c", "out")
+@any_library("a", "c", "out", is_of_products=True)
 def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute the lower triangle of ``(alpha (x) A (x) A^T) (+) (beta (x) C)``.
 
@@ -177,7 +177,7 @@ def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
             got=semiring.name,
             fix="gemm(x[:, None], factor, y[:, None]) with a factor of shape (1, 1)",
         )
-    matrices = x[..., None], _factor(x, one), y[..., None]
+    matrices = x[..., None], kind_of("axpy", {"x": x}).constant(np.full((1, 1), one)), y[..., None]
     return _product("axpy", {"x": x, "y": y}, x.shape[-1:], matrices, out, options)
 
 
@@ -266,18 +266,7 @@ def _as_column(caller: str, out: Any) -> Any:
     """
     if out is None:
         return None
-    is_array = isinstance(out, np.ndarray) or out.__class__ in repeats.classes
+    is_array = isinstance(out, np.ndarray) or out.__class__ in repeats.classes or library_of(out) is not None
     if not is_array and not isinstance(out, kind_of(caller, {"out": out}).module.ndarray):
         raise ProblemError(f"{caller}: out cannot take the result", expected="a writable array", got=type(out).__name__)
     return out[..., None]
-
-
-def _factor(x: Any, value: Any) -> Any:
-    """Return a matrix of one element, `value`, where `x` lies."""
-    if isinstance(x, np.ndarray):
-        return np.full((1, 1), value)
-    arrays = kind_of("axpy", {"x": x})
-    with arrays.in_force():
-        factor = arrays.empty((1, 1), np.asarray(value).dtype)
-        factor.fill(value)
-    return factor

@@ -41,6 +41,14 @@ class Tensor:
     nbytes = property(lambda self: self.values.nbytes)
     device = property(lambda self: f"cuda:{self._index}")
 
+    ndim = property(lambda self: self.values.ndim)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return Tensor(self.values[key], self._index)
+
+    def swapaxes(self, one: int, other: int) -> Tensor:
+        return Tensor(self.values.swapaxes(one, other), self._index)
+
     def get_device(self) -> int:
         return -1 if self._index is None else self._index
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from harness import ProblemError, gemm, gemm_argk
+from harness import ProblemError, gemm, gemm_argk, gemv, ger, syrk
 from harness.api import repeats
 from harness.api.libraries import gpu as of_gpu
 from tests._support import shelf
@@ -167,6 +167,31 @@ class TestRemembered:
                 assert (Ndarray.made == before) == (handle == 7 or seed > 0)
         assert cupy.current == cupy.stream == 0
         assert remembered.prepared <= 2  # results of both begin at a multiple of 16 bytes, or not
+
+    def test_so_does_a_further_call_of_the_vector_family(self, remembered, torch):
+        for seed in range(3):
+            a, x, y = (Tensor(numbers(*shape, seed=seed), 1) for shape in ((4, 5), (5,), (4,)))
+            out, before = Tensor(numbers(4), 1), Ndarray.made
+            assert gemv(a, x, out=out) is out
+            assert np.array_equal(out.values, a.values @ x.values)
+            assert np.array_equal(gemv(a, x).values, out.values)
+            assert np.array_equal(ger(y, x).values, np.outer(y.values, x.values))
+            assert (Ndarray.made == before) == (seed > 0)
+
+    def test_bad_vectors_are_reported_in_the_words_of_the_call(self, remembered):
+        a, x = Tensor(numbers(4, 5)), Tensor(numbers(5))
+        for _ in range(2):
+            gemv(a, x)
+            with pytest.raises(ProblemError, match=r"gemv: the length of x(.|\n)*x of shape \(..., 5\)(.|\n)*x \(4,\)"):
+                gemv(a, Tensor(numbers(4)))
+            with pytest.raises(
+                ProblemError, match=r"gemv: out cannot take the result(.|\n)*shape \(4,\)(.|\n)*shape \(3,\)"
+            ):
+                gemv(a, x, out=Tensor(numbers(3)))
+            with pytest.raises(ProblemError, match="gemv: a and x lie on different devices"):
+                gemv(a, Tensor(numbers(5), 1))
+            with pytest.raises(ProblemError, match="syrk: a is no matrix"):
+                syrk(x)
 
     def test_another_layout_dtype_option_or_device_is_another_product(self, remembered):
         a, b = numbers(4, 4), numbers(4, 4, seed=1)

@@ -1,9 +1,12 @@
 """The vector calls with arrays of a GPU that the host plays: the first call and those after it, with y and out."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from harness import ProblemError, axpy, gemv, ger, symv, syr, syrk
+from harness.api import arrays
 from tests.gpu.host_kernels import COMPILER
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
@@ -30,6 +33,16 @@ def test_calls_with_vectors_are_right_in_the_first_call_and_later_ones(gpu):
         out = gpu.empty((33,), "float32")
         assert gemv(on_a, on_x, out=out) is out
         assert np.array_equal(out.get(), a @ x)
+
+
+def test_the_one_of_axpy_is_made_once(gpu, monkeypatch):
+    (x, on_x), made, asarray = numbers(gpu, 21), [], sys.modules["cupy"].asarray
+    monkeypatch.setattr(sys.modules["cupy"], "asarray", lambda value: made.append(value) or asarray(value))
+    monkeypatch.setattr(arrays, "_constants", {})
+    for _ in range(3):
+        assert np.array_equal(axpy(on_x, on_x, alpha=2).get(), 3 * x)
+    assert np.array_equal(axpy(on_x, on_x, semiring="min_plus").get(), x)
+    assert [float(value[0, 0]) for value in made] == [1.0, 0.0]
 
 
 def test_bad_vectors_are_refused_by_the_name_of_the_call(gpu):
