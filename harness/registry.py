@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
-from harness.surroundings import hold_across_forks, interrupts_held, working_directory
+from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, working_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -73,6 +73,12 @@ class _Discovery:
     def until(self, name: str | None) -> Entry | None:
         """Load sources until there is a backend of that name, and return its entry; None: load all."""
         with self.lock:
+            if name not in self.loaded and not is_main_interpreter():
+                raise BackendUnavailable(
+                    "products cannot be computed in a subinterpreter: what Numba compiles would wait there for ever",
+                    expected="the main interpreter of the process",
+                    fix="threads or processes; under mod_wsgi WSGIApplicationGroup %{GLOBAL}",
+                )
             while name not in self.loaded:
                 with interrupts_held():  # or a source would be lost
                     source = next(self._ahead, None)

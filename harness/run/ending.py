@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from harness.surroundings import may_handle
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -33,20 +34,20 @@ def raising() -> contextlib.AbstractContextManager[None]:
 
 
 def delayed() -> contextlib.AbstractContextManager[None]:
-    """Ignore further requests to end in the block, Ctrl-C too: it clears up. Has no effect beside the main thread."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return _handled((signal.SIGINT, *ENDING) if is_main else (), signal.SIG_IGN)
+    """Ignore further requests to end in the block, Ctrl-C too: it clears up."""
+    return _handled((signal.SIGINT, *ENDING), signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _handled(numbers: Iterable[signal.Signals], handler: Callable[[int, Any], Any] | signal.Handlers) -> Iterator[None]:
-    """Handle the signals called `numbers` by `handler` in the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+    """Handle the signals called `numbers` by `handler` in the block, unless this thread may not."""
+    usual = {number: signal.getsignal(number) for number in numbers}
+    handled = [number for number in usual if may_handle(number, handler)]
     try:
         yield
     finally:
-        for number, usual in before.items():
-            signal.signal(number, usual)
+        for number in handled:
+            signal.signal(number, usual[number])
 
 
 def _raise(number: int, frame: object) -> None:

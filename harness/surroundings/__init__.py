@@ -2,7 +2,16 @@
 
 from harness.surroundings.files import is_there, write_whole
 from harness.surroundings.forks import hold_across_forks
-from harness.surroundings.interrupts import interrupts_held
+from harness.surroundings.interpreters import is_main_interpreter
+from harness.surroundings.interrupts import interrupts_held, may_handle
 from harness.surroundings.working_directory import working_directory
 
-__all__ = ["hold_across_forks", "interrupts_held", "is_there", "working_directory", "write_whole"]
+__all__ = [
+    "hold_across_forks",
+    "interrupts_held",
+    "is_main_interpreter",
+    "is_there",
+    "may_handle",
+    "working_directory",
+    "write_whole",
+]

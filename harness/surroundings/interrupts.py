@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -16,14 +17,26 @@ def interrupts_held() -> Iterator[None]:
     one, where that is among theirs. Other threads, and programs that hear Ctrl-C by other means, are as ever.
     """
     handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
     heard: list[tuple[int, object]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
+    is_held = callable(handler) and may_handle(signal.SIGINT, lambda number, frame: heard.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if heard:
+        if is_held:
+            signal.signal(signal.SIGINT, handler)
+        if heard and callable(handler):
             handler(*heard[-1])  # type: ignore[arg-type] # what it was called with
+
+
+def may_handle(number: int, handler: Callable[[int, Any], Any] | int | signal.Handlers) -> bool:
+    """Have a signal handled by `handler`, and return whether it is: only one thread of a process may have it so.
+
+    That is the main thread of the main interpreter. In a subinterpreter another thread counts as the main one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        signal.signal(number, handler)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""Subinterpreters, and threads beside the main one: they may not handle signals, and no error of Python says so."""
+
+import subprocess
+import sys
+import threading
+
+from harness.run import ending
+from harness.surroundings import interrupts_held
+
+# Python 3.13 renamed the module, and 3.12 on can have several locks, which NumPy refuses.
+IN_A_SUBINTERPRETER = """
+try:
+    import _interpreters
+    here = _interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as _interpreters
+    here = _interpreters.create(isolated=False)
+_interpreters.run_string(here, '''
+import warnings
+warnings.simplefilter("ignore")  # NumPy warns of subinterpreters
+import numpy as np
+from harness import BackendUnavailable, gemm
+from harness.run import ending
+from harness.surroundings import interrupts_held
+for block in (interrupts_held, ending.raising, ending.delayed):
+    with block():
+        print(block.__name__)
+for options in ({}, {"semiring": "min_plus"}, {"threads": 1, "backend": "cpu-packed"}):
+    try:
+        gemm(np.ones((300, 300)), np.ones((300, 300)), **options)
+    except BackendUnavailable as error:
+        print(error.what.partition(":")[0])
+''')
+"""
+
+
+def test_a_product_in_a_subinterpreter_is_refused_and_does_not_hang():
+    answer = subprocess.run(
+        [sys.executable, "-c", IN_A_SUBINTERPRETER], check=False, capture_output=True, text=True, timeout=60
+    )
+    refused = "products cannot be computed in a subinterpreter"
+    assert answer.stdout.splitlines() == ["interrupts_held", "raising", "delayed", *[refused] * 3], answer.stderr
+
+
+def test_blocks_that_handle_signals_do_nothing_in_other_threads():
+    entered = []
+
+    def run():
+        for block in (interrupts_held, ending.raising, ending.delayed):
+            with block():
+                entered.append(block)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(entered) == 3
