@@ -23,8 +23,14 @@ def share(cell: Cell) -> float | None:
 
 def of_slow_runs(cells: Iterable[Cell]) -> tuple[int, int]:
     """Return how many of the stored shares are of runs that were too slow to hold, and how many there are."""
+    slow, stored = _slow(cells)
+    return len(slow), len(stored)
+
+
+def _slow(cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells whose stored share does not hold, and all that have one."""
     stored = [cell for cell in rates.contenders(cells) if cell.is_ok and "share" in cell.facts]
-    return sum(share(cell) is None for cell in stored), len(stored)
+    return [cell for cell in stored if share(cell) is None], stored
 
 
 def finding(cells: list[Cell], options: Json) -> str:
@@ -33,4 +39,20 @@ def finding(cells: list[Cell], options: Json) -> str:
     return f"Products take {ends_in_words(found, '.0f')} % of the time of {options['algorithm']}" if found else ""
 
 
+def left_out(cells: list[Cell], options: Json) -> str:
+    """Return which stored shares a figure does not show, by contender and the axis of the option ``x``, and why."""
+    slow, stored = _slow(cells)
+    if not slow:
+        return ""
+    by_name = rates.group(slow, lambda cell: cell.contender)
+    x = options["x"]
+    where = {name: ", ".join(dict.fromkeys(str(rates.axis(cell, x)) for cell in own)) for name, own in by_name.items()}
+    return (
+        f"Left out, {len(slow)} of {rates.plural(len(stored), 'share')}: "
+        + "; ".join(f"{name} at {x}={values}" for name, values in where.items())
+        + f". A run that waits for each product took there more than {MOST_OF_A_RUN:g} times a plain one"
+    )
+
+
+DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": left_out}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": finding}

@@ -43,6 +43,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
 
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
     **kernels.DETAILS,
+    **shares.DETAILS,
     **switches.DETAILS,
     **traffic.DETAILS,
 }
