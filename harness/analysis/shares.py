@@ -13,6 +13,9 @@ from harness.store.store import Cell
 # its time on is not what a plain run spends it on.
 MOST_OF_A_RUN = 1.5
 
+# Of so many sizes that are left out each is named.
+MOST_NAMED = 3
+
 
 def share(cell: Cell) -> float | None:
     """Return the part of its time that `cell` spends in products; None if nothing, or nothing that holds, is stored."""
@@ -44,14 +47,13 @@ def left_out(cells: list[Cell], options: Json) -> str:
     slow, stored = _slow(cells)
     if not slow:
         return ""
-    by_name = rates.group(slow, lambda cell: cell.contender)
-    x = options["x"]
-    where = {name: ", ".join(dict.fromkeys(str(rates.axis(cell, x)) for cell in own)) for name, own in by_name.items()}
-    return (
-        f"Left out, {len(slow)} of {rates.plural(len(stored), 'share')}: "
-        + "; ".join(f"{name} at {x}={values}" for name, values in where.items())
-        + f". A run that waits for each product took there more than {MOST_OF_A_RUN:g} times a plain one"
-    )
+    names = []
+    for name, own in rates.group(slow, lambda cell: cell.contender).items():
+        values = list(dict.fromkeys(str(rates.axis(cell, options["x"])) for cell in own))
+        few = len(values) <= MOST_NAMED
+        names.append(f"{name} at " + (f"{options['x']}={', '.join(values)}" if few else f"{len(values)} sizes"))
+    reason = f"a run that waits for each product took more than {MOST_OF_A_RUN:g} times a plain one"
+    return f"Left out, {len(slow)} of {rates.plural(len(stored), 'share')}, where {reason}: {'; '.join(names)}"
 
 
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": left_out}
