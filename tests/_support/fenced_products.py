@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._vector import code as vector_code
+from backends.cpu._vector import vectors
 from harness import Operands
 from harness.proof.verify import verify
 from tests._support.simd_products import BACKEND, KERNELS, PACKS, Kernel
@@ -68,11 +68,11 @@ def main(bug: str) -> None:
     kernels = KERNELS
     if bug:
         kernels = [Kernel("plus_times", "float64", KERNELS[0].unit, 1, 1)]
-        load, store = vector_code.VectorCode.load, vector_code.VectorCode.store
+        load, store = vectors.VectorCode.load, vectors.VectorCode.store
         if bug == "reads whole vectors":
-            vector_code.VectorCode.load = lambda code, b, place, edge=None: load(code, b, place)  # type: ignore[method-assign]
+            vectors.VectorCode.load = lambda code, b, place, edge=None: load(code, b, place)  # type: ignore[method-assign]
         if bug == "writes whole vectors":
-            vector_code.VectorCode.store = lambda code, b, x, place, edge=None: store(code, b, x, place)  # type: ignore[method-assign]
+            vectors.VectorCode.store = lambda code, b, x, place, edge=None: store(code, b, x, place)  # type: ignore[method-assign]
     numbers = itertools.count()
     for kernel, at_end in itertools.product(kernels, (True, False)):
         mr, nr, lanes = kernel.mr, kernel.nr, kernel.lanes

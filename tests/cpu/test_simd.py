@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from backends.cpu._vector import code as vector_code
+from backends.cpu._vector import vectors
 from backends.cpu._vector.unit import usable_units
 from harness import Operands, PlanError, Problem, Semiring, VerificationError, gemm
 from harness.proof.verify import verify
@@ -260,9 +261,9 @@ class TestPlantedBugs:
         return Kernel("min_plus", dtype, usable_units()[0].name, 1, 1)
 
     def test_an_edge_that_is_one_lane_too_long(self, monkeypatch):
-        right = vector_code.VectorCode.edge
+        right = vectors.VectorCode.edge
         monkeypatch.setattr(
-            vector_code.VectorCode, "edge", lambda code, b, n: right(code, b, b.add(n, vector_code.size(1)))
+            vectors.VectorCode, "edge", lambda code, b, n: right(code, b, b.add(n, vector_code.size(1)))
         )
         with pytest.raises(AssertionError, match="beside the output"):
             check(self.small(), (2, self.small().lanes - 1, 3))

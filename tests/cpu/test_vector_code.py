@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from backends.cpu._vector import code as v
 from backends.cpu._vector.unit import UNITS, VectorUnit, features, find_unit, usable_units
+from backends.cpu._vector.vectors import VectorCode
 from harness import PlanError
 from harness.semiring import DTYPES, HALF
 from tests._support.vector_functions import Functions, pointer
@@ -20,7 +21,7 @@ def _compile(unit):
     """Return ``call``, with the pieces of `unit` for every dtype under names such as ``"store int8"``."""
     functions = Functions()
     for dtype in NUMBERS:
-        code = v.VectorCode(unit, dtype)
+        code = VectorCode(unit, dtype)
 
         def copy_edge(b, count, source, target, code=code):
             code.store(b, code.load(b, pointer(b, source), code.edge(b, count)), pointer(b, target))
@@ -97,7 +98,7 @@ def test_a_square_block_is_transposed(unit_and_call, rng):
 def test_an_edge_that_is_one_lane_too_long_is_seen(rng):
     unit, dtype = usable_units()[0], np.dtype(np.float64)
 
-    class TooLong(v.VectorCode):
+    class TooLong(VectorCode):
         def edge(self, builder, count):
             return super().edge(builder, builder.add(count, v.size(1)))
 

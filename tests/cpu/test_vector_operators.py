@@ -12,6 +12,7 @@ import pytest
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import usable_units
+from backends.cpu._vector.vectors import VectorCode
 from harness import SEMIRINGS, Problem, Semiring
 from harness.proof import reference
 from harness.semiring import DTYPES, HALF, MONOIDS, BinaryOp
@@ -44,7 +45,7 @@ def _compile(unit):
     """Return ``call(name, turns, x, y, c)``, which extends `turns` vectors of c by x (x) y."""
     functions = Functions()
     for semiring, dtype, is_careful in _forms():
-        code = v.VectorCode(unit, dtype)
+        code = VectorCode(unit, dtype)
         wanted = operations(semiring, dtype)._replace(is_careful=is_careful)
 
         def emit(b, turns, *addresses, code=code, wanted=wanted):

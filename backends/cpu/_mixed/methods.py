@@ -30,10 +30,11 @@ from llvmlite import ir
 
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.half import widen_half
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit, features, usable_units
+from backends.cpu._vector.vectors import VectorCode
 from harness.machine import tiles_refused
 
 WORD_BITS = 32

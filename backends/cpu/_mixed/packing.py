@@ -16,8 +16,9 @@ from llvmlite import ir
 
 from backends.cpu._mixed.methods import ONE_IN_BYTES, SIGN_OF_BYTES, WORD_BITS, Dot, MixedKey, widen
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit
+from backends.cpu._vector.vectors import VectorCode
 from harness.operands import CACHE_LINE
 
 SHIFT_BITS = 7  # of 128

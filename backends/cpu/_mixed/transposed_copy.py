@@ -17,9 +17,10 @@ from numba import types
 
 from backends.cpu._compile.jit import jit
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import size_intrinsic
 from backends.cpu._vector.unit import UNITS
+from backends.cpu._vector.vectors import VectorCode
 
 BLOCK = 64
 

@@ -16,9 +16,10 @@ from llvmlite import ir
 
 from backends.cpu._simd.prefetch import Prefetch
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
+from backends.cpu._vector.vectors import VectorCode
 
 NO_BLOCK = -1
 BLOCK = np.dtype(np.int8)

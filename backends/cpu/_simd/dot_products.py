@@ -18,9 +18,10 @@ from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, word_at
 from backends.cpu._vector.operators import Operations
+from backends.cpu._vector.vectors import VectorCode
 
 ROWS, SUMS = 4, 2  # dot products at once, and vectors of partial sums of each: enough to hide the latency of an FMA
 

@@ -30,9 +30,10 @@ from llvmlite import ir
 from backends.cpu._simd.block_tracker import BLOCK_BYTES, BlockTracker, track_blocks, track_every_step
 from backends.cpu._simd.prefetch import INTO_L1, INTO_L2, Prefetch, touched_lines
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
+from backends.cpu._vector.vectors import VectorCode
 
 STEPS_OF_FUSED, STEPS_OF_OTHERS = 4, 2  # of k in an iteration of the loop, over floats: where a pair is one instruction
 STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3

@@ -39,8 +39,9 @@ from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import length_of_sums
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, word_at
+from backends.cpu._vector.vectors import VectorCode
 from harness.operands import CACHE_LINE
 from harness.tuning import simd as tuning_simd
 

@@ -18,9 +18,10 @@ from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, function_intrinsic, size_intrinsic
 from backends.cpu._vector.unit import VectorUnit
+from backends.cpu._vector.vectors import VectorCode
 
 TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers: 8 or 16 vectors of them
 

@@ -34,8 +34,9 @@ from backends.cpu._simd.kernel_table import WORD
 from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import fill_function, length_of_sums
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, word_at
+from backends.cpu._vector.vectors import VectorCode
 
 ROWS = 4  # at once, but no more than lanes: the elements between them are lanes of one vector
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.vectors import VectorCode
 from harness.semiring import HALF, Semiring
 
 Emit = Callable[[VectorCode, Builder, Value, Value], Value]
