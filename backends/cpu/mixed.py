@@ -43,6 +43,7 @@ from harness.plan import Plan
 from harness.problem import MIXED, Problem
 from harness.tuning import amx as tuning_amx
 from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 
 class Mixed(Backend):
@@ -76,12 +77,12 @@ class Mixed(Backend):
         options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
         if method.is_tiled:
             blocking = tuning_amx.amx_blocking(problem, machine)
-            threads = tuning_simd.simd_threads(problem, machine.threads, tuning_amx.AMX_FEWEST_PAIRS)
+            threads = tuning_parts.simd_threads(problem, machine.threads, tuning_amx.AMX_FEWEST_PAIRS)
             return Plan(problem, threads, blocking, options)
         in_words = dataclasses.replace(problem, k=-(-problem.k // method.group), operand_dtype=None)
         blocking = tuning_simd.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
         blocking = dataclasses.replace(blocking, kc=blocking.kc * method.group)
-        return Plan(problem, tuning_simd.simd_threads(problem, machine.threads), blocking, options)
+        return Plan(problem, tuning_parts.simd_threads(problem, machine.threads), blocking, options)
 
     def mixed_shortcut(self, dtype: np.dtype[Any], operand_dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return the call that prepares each layout once; None for operands that are copied as a whole."""

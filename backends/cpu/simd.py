@@ -62,6 +62,7 @@ from harness.semiring import SEMIRINGS, Semiring
 from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
 from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 PACKING = ("auto", "always")
 _OF_BYTES = {"lor_land": "max_min"}  # the same product over bools stored as bytes
@@ -120,7 +121,7 @@ class Simd(Backend):
         }
         threads = machine.threads  # `_batch.table` shares a batch out
         if not problem.batch:
-            threads = tuning_simd.simd_threads(problem, threads, numbers.pairs_per_thread)
+            threads = tuning_parts.simd_threads(problem, threads, numbers.pairs_per_thread)
         return Plan(problem, threads, blocking, options)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:

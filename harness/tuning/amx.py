@@ -6,7 +6,8 @@ from harness.machine import Machine
 from harness.plan import Blocking
 from harness.problem import Problem
 from harness.tuning.cpu import KIB, cache_sizes, split_evenly
-from harness.tuning.simd import reads_in_place, simd_threads
+from harness.tuning.simd import reads_in_place
+from harness.tuning.simd_parts import simd_threads
 
 # Blocks of products over AMX tiles. Traffic bounds them: a longer kc moves C less often, and more rows of A move B less
 # often. Those rows must stay in L2 beside the operands that stream past. Measured 2026-11-21 on an Intel Xeon (Emerald

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from harness.machine import detect
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 from harness.tuning.cpu import cache_sizes
 
 # A call of the loops of cpu-simd takes about as long as this many pairs.
@@ -95,7 +95,7 @@ def sharing(products: int, pairs: int, threads: int) -> Sharing:
     threads : int
         At most so many.
     """
-    each = tuning_simd.SIMD_FEWEST_PAIRS_PER_THREAD
+    each = tuning_parts.SIMD_FEWEST_PAIRS_PER_THREAD
     inside = max(min(threads, pairs // each), 1)
     is_large = pairs >= SHARED_FROM or products < PRODUCTS_PER_THREAD * threads
     if inside > 1 and is_large:

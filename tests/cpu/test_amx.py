@@ -32,7 +32,7 @@ from harness.proof.verify import verify
 from harness.run import machine_info
 from harness.semiring import SEMIRINGS
 from harness.tuning import amx as tuning_amx
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 from tests._support import emulated_tiles
 from tests._support.emulated_tiles import FEATURES, WAYS, emulated, permit
 from tests._support.mixed_products import HERE, Forced, assert_right, compute
@@ -151,7 +151,7 @@ def prepared(problem, threads, accumulate=False, kc=64):
     """Return operands, and what computes their product over tiles in blocks of two tiles."""
     operands = Operands.generate(problem, threads)
     blocking = Blocking(64, 64, kc, 32, 32)
-    grid = tuning_simd.thread_grid(problem.m, problem.n, threads, 32, 32)
+    grid = tuning_parts.thread_grid(problem.m, problem.n, threads, 32, 32)
     loops = TileLoops(KEY, blocking, packs_a=True, grid=grid, lost=0)
     return operands, prepare_tiles(loops, operands.a, operands.b, operands.out, accumulate)
 

@@ -15,7 +15,7 @@ from harness import Operands, VerificationError, gemm, ger, syr
 from harness.operands import lower_triangle
 from harness.proof.verify import verify
 from harness.threads import limit
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import BACKEND, Kernel
 
@@ -33,8 +33,8 @@ OUTSIDE = 77  # what is above the diagonal of D, before and after
 
 @pytest.fixture
 def _small_ones_too(monkeypatch):
-    monkeypatch.setattr(tuning_simd, "SIMD_FEWEST_BYTES_TO_UPDATE", 0)
-    monkeypatch.setattr(tuning_simd, "SIMD_SHORTEST_UPDATE", 0)
+    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_BYTES_TO_UPDATE", 0)
+    monkeypatch.setattr(tuning_parts, "SIMD_SHORTEST_UPDATE", 0)
 
 
 def computed(kernel, m, n, k, threads, triangle="", **options):

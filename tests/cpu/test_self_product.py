@@ -13,7 +13,7 @@ from backends.cpu._simd.self_product import SelfProduct, is_self_product, mirror
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import Simd
 from harness import Semiring, gemm
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 pytestmark = pytest.mark.skipif(bool(Simd().missing()), reason="generated code cannot run here")
 FLOAT64 = np.dtype(np.float64)
@@ -118,7 +118,7 @@ def test_only_what_commutes_is_mirrored() -> None:
 
 @pytest.mark.parametrize("strips", [1, 2, 5, 40])
 def test_every_element_above_the_diagonal_is_written_once(strips: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_simd, "SIMD_MIRRORED_ROWS", 13)
+    monkeypatch.setattr(tuning_parts, "SIMD_MIRRORED_ROWS", 13)
     n, step = 97, -(-97 // strips)
     square, written = np.tril(np.arange(n * n).reshape(n, n)), np.zeros((n, n), int)
     expected = square + np.tril(square, -1).T

@@ -18,7 +18,7 @@ from backends.cpu.simd import Simd
 from harness import SEMIRINGS, Problem, machine, registry
 from harness.api import gemm as api_gemm
 from harness.plan import Blocking
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 SIMD = Simd()
 pytestmark = pytest.mark.skipif(bool(SIMD.missing()), reason="generated code cannot run here")
@@ -41,7 +41,7 @@ def _compute(
     key = KernelKey(ops, "float64", str(plan.options["unit"]), blocking.mr, 0)
     key = key._replace(nv=blocking.nr // key.lanes)
     blocks = Blocking(4 * blocking.mr, blocking.nr, kc, blocking.mr, blocking.nr)
-    grid = tuning_simd.thread_grid(m, n, 3 * threads, blocking.mr, blocking.nr)
+    grid = tuning_parts.thread_grid(m, n, 3 * threads, blocking.mr, blocking.nr)
     loops = SharedLoops(key, blocks, a.strides[1] != 8, True, grid, threads)._replace(**changes)
     packed: list[int] = []
     scratch = shared_panels.scratch
@@ -63,7 +63,7 @@ def _compute(
 
 @pytest.mark.parametrize("most", [1 << 26, 1 << 15, 1], ids=["one range", "ranges of k", "ranges of all"])
 def test_any_size_layout_and_number_of_threads(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_simd, "most_shared_bytes", lambda threads: most)
+    monkeypatch.setattr(tuning_parts, "most_shared_bytes", lambda threads: most)
     rng, orders = np.random.default_rng(1), itertools.cycle(itertools.product("CF", repeat=2))
     for number, (m, n, k) in enumerate(itertools.product((1, 9, 100), (3, 25, 130), (1, 16, 77))):
         of_a, of_b = next(orders)
@@ -94,7 +94,7 @@ def test_it_serves_large_products_on_many_threads_alone(monkeypatch: pytest.Monk
         a, b = np.ones((2, size, size))
         return api_gemm.Operands(a, b, None, np.empty((size, size)))
 
-    monkeypatch.setattr(tuning_simd, "SIMD_FEWEST_PAIRS_TO_SHARE", 1 << 20)
+    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_PAIRS_TO_SHARE", 1 << 20)
     assert is_shared(270, 16)
     assert not is_shared(270, 2)
     assert not is_shared(128, 16)

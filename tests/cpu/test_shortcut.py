@@ -21,7 +21,7 @@ from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemErr
 from harness.api import gemm as api_gemm
 from harness.api import shortcuts, staged
 from harness.interface import prepare
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 SIMD = Simd()
 PLUS_TIMES, FLOAT64 = SEMIRINGS["plus_times"], np.dtype(np.float64)
@@ -328,8 +328,8 @@ def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: i
 def test_a_matrix_by_its_own_transpose_is_added_too(rng: np.random.Generator) -> None:
     compute = SIMD.adding_shortcut(PLUS_TIMES, FLOAT64, machine.detect())
     assert compute is not None
-    rows = max(tuning_simd.SIMD_FEWEST_ROWS_TO_MIRROR, 100)
-    a, c = rng.standard_normal((rows, tuning_simd.SIMD_FEW_TERMS + 1)), rng.standard_normal((rows, rows))
+    rows = max(tuning_parts.SIMD_FEWEST_ROWS_TO_MIRROR, 100)
+    a, c = rng.standard_normal((rows, tuning_parts.SIMD_FEW_TERMS + 1)), rng.standard_normal((rows, rows))
     expected = c + a @ a.T
     assert compute(a, a.T, c)
     assert np.allclose(c, expected, rtol=0, atol=1e-12)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from backends.cpu._simd.argument_table import cut_evenly
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 from tests._support.simd_products import KERNELS, PACKS, check
 
 ONE_EACH = [
@@ -32,18 +32,18 @@ def test_more_parts_than_threads_compute_the_same(kernel, monkeypatch):
     sizes, layout = (5 * kernel.mr + 1, 3 * kernel.nr + 1, 40), ("neither",) * 3
     expected = check(kernel, sizes, layout, threads=1, **PACKS[3])
     for fewest, most in ((1, 2), (1, 7), (sizes[0] * sizes[1] * 10, 4)):
-        monkeypatch.setattr(tuning_simd, "SIMD_FEWEST_PAIRS_PER_PART", fewest)
-        monkeypatch.setattr(tuning_simd, "SIMD_MOST_PARTS_PER_THREAD", most)
+        monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_PAIRS_PER_PART", fewest)
+        monkeypatch.setattr(tuning_parts, "SIMD_MOST_PARTS_PER_THREAD", most)
         for threads in (2, 3):
             assert check(kernel, sizes, layout, threads=threads, **PACKS[3]).tobytes() == expected.tobytes()
 
 
 def test_a_large_product_has_more_parts_than_threads_and_a_small_one_as_many():
-    fewest, most = tuning_simd.SIMD_FEWEST_PAIRS_PER_PART, tuning_simd.SIMD_MOST_PARTS_PER_THREAD
-    assert tuning_simd.simd_parts(10**12, 1) == 1
-    assert tuning_simd.simd_parts(2 * fewest, 2) == tuning_simd.simd_parts(4 * fewest - 1, 2) == 2
-    assert tuning_simd.simd_parts(4 * fewest, 2) == 4
-    assert tuning_simd.simd_parts(10**12, 2) == 2 * most
+    fewest, most = tuning_parts.SIMD_FEWEST_PAIRS_PER_PART, tuning_parts.SIMD_MOST_PARTS_PER_THREAD
+    assert tuning_parts.simd_parts(10**12, 1) == 1
+    assert tuning_parts.simd_parts(2 * fewest, 2) == tuning_parts.simd_parts(4 * fewest - 1, 2) == 2
+    assert tuning_parts.simd_parts(4 * fewest, 2) == 4
+    assert tuning_parts.simd_parts(10**12, 2) == 2 * most
 
 
 @pytest.mark.parametrize("kernel", ONE_EACH, ids=str)

@@ -11,6 +11,7 @@ from harness.machine import Machine
 from harness.tuning import argk as tuning_argk
 from harness.tuning import cpu as tuning_cpu
 from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 KIB = 1 << 10
 SIZES = (1, 2, 7, 8, 63, 64, 65, 128, 129, 1000, 1024, 4097)
@@ -80,31 +81,31 @@ class TestSimdBlocking:
         machine = machine_with(threads=16)
         for size in (1000, 2048, 4096):
             blocking = tuning_simd.simd_blocking(Problem(size, size, size), machine, 8, 24)
-            parts = tuning_simd.shared_grid(size, size, 16, 8, 24)[0]
+            parts = tuning_parts.shared_grid(size, size, 16, 8, 24)[0]
             rows = -(-size // parts)
             assert blocking.mc >= rows or rows * blocking.kc * 8 > machine.l2 * tuning_simd.SIMD_ALL_OF_M_SHARE
 
 
 class TestThreads:
     def test_a_thread_is_worth_a_number_of_pairs(self):
-        fewest = tuning_simd.SIMD_FEWEST_PAIRS_PER_THREAD
-        assert tuning_simd.simd_threads(Problem(0, 0, 0), 8) == 1
-        assert tuning_simd.simd_threads(Problem(2, 2, fewest // 2 - 1), 8) == 1
-        assert tuning_simd.simd_threads(Problem(2, 2, fewest // 2), 8) == 2
-        assert tuning_simd.simd_threads(Problem(2, 2, 25 * fewest), 8) == 8
-        assert tuning_simd.simd_threads(Problem(4096, 4096, 4096), 1) == 1
+        fewest = tuning_parts.SIMD_FEWEST_PAIRS_PER_THREAD
+        assert tuning_parts.simd_threads(Problem(0, 0, 0), 8) == 1
+        assert tuning_parts.simd_threads(Problem(2, 2, fewest // 2 - 1), 8) == 1
+        assert tuning_parts.simd_threads(Problem(2, 2, fewest // 2), 8) == 2
+        assert tuning_parts.simd_threads(Problem(2, 2, 25 * fewest), 8) == 8
+        assert tuning_parts.simd_threads(Problem(4096, 4096, 4096), 1) == 1
 
     def test_a_matrix_by_a_vector_takes_time_for_reading_it(self):
-        fewest = tuning_simd.SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD
+        fewest = tuning_parts.SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD
         for m, n in ((2, 1), (1, 2)):
-            assert tuning_simd.simd_threads(Problem(m, n, fewest - 1), 8) == 1
-            assert tuning_simd.simd_threads(Problem(m, n, fewest), 8) == 2
-        assert tuning_simd.simd_threads(Problem(2, 1, fewest), 8, pairs_per_thread=fewest // 2) == 4
+            assert tuning_parts.simd_threads(Problem(m, n, fewest - 1), 8) == 1
+            assert tuning_parts.simd_threads(Problem(m, n, fewest), 8) == 2
+        assert tuning_parts.simd_threads(Problem(2, 1, fewest), 8, pairs_per_thread=fewest // 2) == 4
 
     @pytest.mark.parametrize("threads", (1, 2, 3, 4, 5, 7, 8, 12, 16, 64))
     def test_a_grid_uses_no_more_threads_than_there_are_and_never_none(self, threads):
         for m, n in itertools.product(SIZES, SIZES):
-            rows, columns = tuning_simd.thread_grid(m, n, threads, 8, 24)
+            rows, columns = tuning_parts.thread_grid(m, n, threads, 8, 24)
             assert rows >= 1
             assert columns >= 1
             assert rows * columns <= threads
@@ -114,29 +115,29 @@ class TestThreads:
             return math.ceil(m / 8 / rows) * 8 * math.ceil(n / 24 / columns) * 24
 
         for m, n, threads in itertools.product((8, 100, 1000), (24, 500, 3000), (1, 2, 3, 6, 8)):
-            chosen = largest(m, n, *tuning_simd.thread_grid(m, n, threads, 8, 24))
+            chosen = largest(m, n, *tuning_parts.thread_grid(m, n, threads, 8, 24))
             others = [(r, c) for r in range(1, threads + 1) for c in range(1, threads // r + 1)]
             assert chosen == min(largest(m, n, *grid) for grid in others)
 
     def test_parts_that_pack_b_are_rather_narrow_than_low(self):
-        costs = tuning_simd.SIMD_PACKING_ROWS, tuning_simd.SIMD_READING_COLUMNS
-        assert tuning_simd.thread_grid(300, 300, 16, 4, 8, *costs) == (2, 8)
-        assert tuning_simd.thread_grid(500, 500, 16, 4, 8, *costs) == (2, 8)
-        assert tuning_simd.thread_grid(300, 300, 16, 4, 8) != (2, 8)
+        costs = tuning_parts.SIMD_PACKING_ROWS, tuning_parts.SIMD_READING_COLUMNS
+        assert tuning_parts.thread_grid(300, 300, 16, 4, 8, *costs) == (2, 8)
+        assert tuning_parts.thread_grid(500, 500, 16, 4, 8, *costs) == (2, 8)
+        assert tuning_parts.thread_grid(300, 300, 16, 4, 8) != (2, 8)
 
     @pytest.mark.parametrize("threads", (4, 5, 16, 64))
     def test_shared_panels_are_cut_into_several_parts_a_thread_where_sizes_allow_it(self, threads):
         for m, n in itertools.product((1, 8, 100, 5000), (1, 24, 500, 50_000)):
-            rows, columns = tuning_simd.shared_grid(m, n, threads, 8, 24)
+            rows, columns = tuning_parts.shared_grid(m, n, threads, 8, 24)
             assert 1 <= rows <= max(m // 8, 1)
             assert 1 <= columns <= max(n // 24, 1)
-        assert math.prod(tuning_simd.shared_grid(5000, 5000, threads, 8, 24)) >= 8 * threads
+        assert math.prod(tuning_parts.shared_grid(5000, 5000, threads, 8, 24)) >= 8 * threads
 
     def test_long_matrices_are_cut_across(self):
-        assert tuning_simd.thread_grid(10_000, 24, 8, 8, 24) == (8, 1)
-        assert tuning_simd.thread_grid(8, 24_000, 8, 8, 24) == (1, 8)
-        assert tuning_simd.thread_grid(1000, 1000, 1, 8, 24) == (1, 1)
-        rows, columns = tuning_simd.thread_grid(4800, 4800, 16, 8, 24)
+        assert tuning_parts.thread_grid(10_000, 24, 8, 8, 24) == (8, 1)
+        assert tuning_parts.thread_grid(8, 24_000, 8, 8, 24) == (1, 8)
+        assert tuning_parts.thread_grid(1000, 1000, 1, 8, 24) == (1, 1)
+        rows, columns = tuning_parts.thread_grid(4800, 4800, 16, 8, 24)
         assert (rows, columns) == (4, 4)
 
 

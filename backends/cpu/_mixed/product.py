@@ -22,7 +22,7 @@ from backends.cpu._simd.run_parts import SCRATCH
 from harness.operands import CACHE_LINE, Operands, aligned_empty
 from harness.plan import Blocking, Plan
 from harness.tuning import amx as tuning_amx
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 
 def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands: Operands) -> Run:
@@ -84,7 +84,7 @@ class ProductOfRows:
     ) -> None:  # fmt: skip
         self._blocking, self._shape, self._accumulate, self._a_begins = blocking, shape, accumulate, a_begins
         self._threads = threads
-        self._grid = tuning_simd.thread_grid(shape.m, shape.n, threads, blocking.mr, blocking.nr)
+        self._grid = tuning_parts.thread_grid(shape.m, shape.n, threads, blocking.mr, blocking.nr)
         self.lost = np.zeros(1, np.uint8)
         looks_inside = key.method.is_tiled and not accumulate  # a second run would add to C once more
         self._fast, self._careful = self._prepare(key, looks_inside), None

@@ -31,6 +31,7 @@ from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_part, buil
 from backends.cpu._threads.claims import new_claims
 from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 Run = Callable[[], Any]  # computes a prepared product once
 
@@ -77,7 +78,7 @@ class Loops(NamedTuple):
         """Of parts, rows and columns are multiples of these: of a triangle whole tiles."""
         if self.triangle:
             return self.key.mr, self.key.lanes * self.key.nv
-        return tuning_simd.SIMD_ROW_STEP, self.key.lanes
+        return tuning_parts.SIMD_ROW_STEP, self.key.lanes
 
     @property
     def shares_scratch(self) -> bool:

@@ -29,6 +29,7 @@ from harness.operands import lower_triangle
 from harness.plan import Blocking
 from harness.semiring import BINARY_OPS, Semiring
 from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 # The (x) with swapped operands, where it does not commute: x (x)' y = y (x) x.
 _SWAPPED = {"first": "second", "second": "first"}
@@ -87,11 +88,11 @@ class Settings:
         )
         if self.updates_rows(shape, dtype):
             size = m * n * dtype.itemsize // (2 if triangle else 1)
-            grid = tuning_simd.stream_parts(size, self.threads), 1
+            grid = tuning_parts.stream_parts(size, self.threads), 1
             return UpdateLoops(key, blocking, False, False, grid, self.threads, triangle)
-        parts = tuning_simd.simd_parts(m * n * k // 2 if triangle else m * n * k, self.threads)
+        parts = tuning_parts.simd_parts(m * n * k // 2 if triangle else m * n * k, self.threads)
         if triangle:
-            side = tuning_simd.triangle_grid(m, self.threads, parts)
+            side = tuning_parts.triangle_grid(m, self.threads, parts)
             packs = self.packs_a or not a_in_place, self.packs_b or not b_in_place
             return Loops(key, blocking, *packs, (side, side), self.threads, triangle)
         is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
@@ -103,35 +104,35 @@ class Settings:
         elif packs_b and not is_good_b and not self.block_steps:
             kc = min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, dtype.itemsize))
             blocking = replace(blocking, kc=kc)
-        costs = tuning_simd.SIMD_PACKING_ROWS if packs_b else 0, tuning_simd.SIMD_READING_COLUMNS
-        grid = tuning_simd.thread_grid(m, n, parts, tuning_simd.SIMD_ROW_STEP, key.lanes, *costs)
+        costs = tuning_parts.SIMD_PACKING_ROWS if packs_b else 0, tuning_parts.SIMD_READING_COLUMNS
+        grid = tuning_parts.thread_grid(m, n, parts, tuning_parts.SIMD_ROW_STEP, key.lanes, *costs)
         loops = Loops(key, blocking, packs_a, packs_b, grid, self.threads)
-        is_shared = packs_b and not self.block_steps and tuning_simd.shares_panels(m, n, k, self.threads)
+        is_shared = packs_b and not self.block_steps and tuning_parts.shares_panels(m, n, k, self.threads)
         if not is_shared or columns_beside(key, shape) == n:
             return loops
-        grid = tuning_simd.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        grid = tuning_parts.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
         return SharedLoops(*loops._replace(grid=grid))
 
     def updates_rows(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
         """Return whether a product has so few terms that each row of C passes through once, by `UpdateLoops`."""
         m, n, k, _, (_, step_b), *_ = shape
         is_possible = step_b == dtype.itemsize and not self.block_steps
-        return is_possible and tuning_simd.updates_rows(m, n, k, dtype.itemsize)
+        return is_possible and tuning_parts.updates_rows(m, n, k, dtype.itemsize)
 
     def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
         """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
         m, n, k, itemsize = shape.m, shape.n, shape.k, np.dtype(key.dtype).itemsize
         packs_x = n == 1 and shape.strides_b[0] != itemsize
-        parts, parts_of_k = tuning_simd.stream_parts(m * n * k * itemsize, self.threads), 1
+        parts, parts_of_k = tuning_parts.stream_parts(m * n * k * itemsize, self.threads), 1
         is_low = n == 1 and m < parts * key.mr and shape.row_stride_out == itemsize and not packs_x
         if is_low or (m == 1 and 1 < n * itemsize <= tuning_simd.SIMD_LONGEST_SUM):
-            parts_of_k = tuning_simd.parts_of_k(k, parts)
+            parts_of_k = tuning_parts.parts_of_k(k, parts)
         grid = (parts, 1) if n == 1 else (1, parts)
         return VectorLoops(key, self.blocking, False, packs_x, grid, self.threads, parts_of_k=parts_of_k)
 
     def symmetric_loops(self, ops: Operations, dtype: np.dtype[Any], m: int, is_upper: bool) -> SymmetricLoops:
         """Return the loops of a symmetric matrix of m rows by a vector."""
-        key, parts = self.key(ops, dtype), tuning_simd.stream_parts(m * m // 2 * dtype.itemsize, self.threads)
+        key, parts = self.key(ops, dtype), tuning_parts.stream_parts(m * m // 2 * dtype.itemsize, self.threads)
         return SymmetricLoops(key, self.blocking, False, False, (parts, 1), self.threads, "a", is_upper=is_upper)
 
     def tracking(self, steps: int) -> Settings:

@@ -29,9 +29,9 @@ from backends.cpu._simd.symmetric import cut_by_area
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, word_at
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
-AHEAD = tuning_simd.SIMD_UPDATE_AHEAD
+AHEAD = tuning_parts.SIMD_UPDATE_AHEAD
 
 
 class UpdateLoops(Loops):

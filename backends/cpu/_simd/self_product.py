@@ -26,14 +26,14 @@ from backends.cpu._simd.part import NO_DIAGONAL
 from backends.cpu._simd.run_parts import SCRATCH
 from backends.cpu._vector.operators import Operations
 from harness.semiring import BINARY_OPS
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 ROWS = 16  # of A that are copied together are a multiple of this: whole squares of registers
 
 
 def is_self_product(shape: Shape, ops: Operations) -> bool:
     """Return whether B has the layout of A transposed: the product is symmetric if both begin at one address."""
-    is_large = shape.m >= tuning_simd.SIMD_FEWEST_ROWS_TO_MIRROR and shape.k > tuning_simd.SIMD_FEW_TERMS
+    is_large = shape.m >= tuning_parts.SIMD_FEWEST_ROWS_TO_MIRROR and shape.k > tuning_parts.SIMD_FEW_TERMS
     is_transposed = shape.m == shape.n and shape.strides_b == shape.strides_a[::-1]
     return is_large and is_transposed and BINARY_OPS[ops.multiply].is_commutative
 
@@ -51,7 +51,7 @@ class LowerLoops(Loops):
         area = sum((shape.m - j) * (end - j) for j, end in cuts)
         parts = []
         for j, end in cuts:
-            share = -(-area // (self.threads * tuning_simd.SIMD_MIRRORED_PARTS)) // (end - j)
+            share = -(-area // (self.threads * tuning_parts.SIMD_MIRRORED_PARTS)) // (end - j)
             count = max(min((shape.m - j) // max(share, key.mr), self.threads), 1) if self.threads > 1 else 1
             for first, last in itertools.pairwise(cut_evenly(shape.m - j, count, key.mr)):
                 i, m = j + first, last - first
@@ -87,7 +87,7 @@ class SelfProduct:
     def __init__(self, loops_of: Callable[[Shape], Loops], shape: Shape) -> None:
         loops, m = loops_of(shape), shape.m
         itemsize = np.dtype(loops.key.dtype).itemsize
-        count = tuning_simd.mirrored_strips(m, loops.key.lanes * loops.key.nv)
+        count = tuning_parts.mirrored_strips(m, loops.key.lanes * loops.key.nv)
         lower = LowerLoops(*loops._replace(packs_a=False, grid=(count, 1), triangle="d"))
         self._copied_bytes, self._stages = 0, [(None, 0, LoopTable(lower, shape, accumulate=False))]
         if loops.packs_a:  # each part would pack it
@@ -128,8 +128,8 @@ class SelfProduct:
 def mirrored(cuts: list[tuple[int, int]], m: int, stride: int, itemsize: int) -> Any:
     """Yield the copies of what lies below the diagonal: of each strip below its square, and each row inside that."""
     for j, end in cuts:
-        for i in range(end, m, tuning_simd.SIMD_MIRRORED_ROWS):
-            rows = min(tuning_simd.SIMD_MIRRORED_ROWS, m - i)
+        for i in range(end, m, tuning_parts.SIMD_MIRRORED_ROWS):
+            rows = min(tuning_parts.SIMD_MIRRORED_ROWS, m - i)
             yield BlockCopy(
                 end - j, rows, i * stride + j * itemsize, itemsize, stride, j * stride + i * itemsize, stride
             )

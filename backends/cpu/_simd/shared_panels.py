@@ -31,7 +31,7 @@ from backends.cpu._simd.part import PANELS_AT_B, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
 from backends.cpu._threads.atomics import add
 from backends.cpu._threads.limits import limit_threads, restore_threads
-from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
 
 SLAB = 16  # rows that are packed together: of B through all panels of a group, whole squares of registers
 
@@ -130,7 +130,7 @@ class SharedTable:
         (i, _), (j, last), (p, _) = of
         rows, across = loops.grid
         across, parts = max(across * (last - j) // shape.n, 1), rows * across
-        strips = (of.rows[1] - i) // (tuning_simd.SIMD_SHARED_STRIPS * loops.key.mr)
+        strips = (of.rows[1] - i) // (tuning_parts.SIMD_SHARED_STRIPS * loops.key.mr)
         grid = max(min(parts // across, strips), 1), across
         inner, itemsize = _PackedLoops(*loops._replace(packs_b=False, packs_a=False, grid=grid)), loops.itemsize
         of_range, slabs, copy_of_a = of.shape(shape), [], -1
@@ -176,7 +176,7 @@ def _ranges(loops: Loops, shape: Shape) -> list[_Range]:
     Ranges of k are whole blocks. So the sums are those of the loops that take all of k.
     """
     m, n, k, kc, nr = shape.m, shape.n, shape.k, min(loops.blocking.kc, shape.k), loops.blocking.nr
-    most, copied = tuning_simd.most_shared_bytes(loops.threads) // loops.itemsize, m if loops.packs_a else 0
+    most, copied = tuning_parts.most_shared_bytes(loops.threads) // loops.itemsize, m if loops.packs_a else 0
     widest, highest = max(most // kc // (2 if copied else 1), nr), max(most // kc // 2, loops.key.mr)
     columns = cut_evenly(n, -(-n // widest), nr)
     rows = cut_evenly(m, -(-copied // highest) or 1, loops.key.mr)

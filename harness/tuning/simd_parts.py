@@ -1,0 +1,166 @@
+"""How cpu-simd divides a product: parts for threads, what these share, and how C is walked where there are few terms.
+
+The machine of a measurement is that of `harness.tuning.cpu`, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+
+from harness.problem import Problem
+from harness.tuning.cpu import KIB
+
+# Fewest pairs for each of several threads: waking one costs about 10 us. (Called again at once, a thread still spins
+# and costs about 3 us: then a quarter of this, or less, would be better.)
+SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 20
+
+# The same of a matrix by a vector, whose pairs take as long as reading them. Speed of two threads over one, called
+# again at once: 520 x 520 1.49 (float32), 1.55 (float64), 700 x 700 1.44, 1.69, 1000 x 1000 1.4, 1.3, 30 x 10000 1.59,
+# 1.59, 10 x 100000 1.68, 1.89. Measured 2026-11-23, medians in turns, 2 cores of an EPYC (Zen 4).
+SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD = 1 << 17
+
+# Fewest pairs of a part where a thread has several, and most parts of a thread. Smaller parts pack more and have more
+# edges. With two threads, n = 500, four parts took 1.04 times as long as two, eight 1.15 times. Where threads of
+# another library spin beside (docs/embedding.md), n = 1000 ran at 0.52 of its speed with two parts, 0.69 with four.
+# Measured 2026-11-22, float64, on the EPYC above.
+SIMD_FEWEST_PAIRS_PER_PART, SIMD_MOST_PARTS_PER_THREAD = 1 << 27, 4
+
+# Parts of a matrix that is read once by several threads.
+SIMD_FEWEST_BYTES_PER_PART, SIMD_MOST_STREAMED_PARTS = 4 << 20, 8
+
+# Fewest rows of B of a part of k that has a sum of its own, which is written and read once more.
+SIMD_FEWEST_ROWS_PER_SUM = 64
+
+# Up to so many terms memory bounds a product whose C is larger than L2: then C is walked by rows, a strip of A at a
+# time. By micro-panels of B each row of C is met once a panel, a few cache lines at a time. Speed over that order,
+# n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
+SIMD_FEW_TERMS = 64
+
+# Up to so many terms, from so many bytes of C and of a row of it, and while all rows of B take no more than this, each
+# row of C passes through once, in one run, and is prefetched into L2 so many bytes ahead. Speed over the register tile
+# with a C, one thread, 300, 1000, 4000 or 6000 rows and columns: k = 1 float64 1.21, 1.03, 1.18, float32 1.32, 1.06,
+# 1.22; k = 2 1.10, 1.06, 1.16, and 1.11, 1.11, 1.05; k = 4 0.85, 0.58 (1500), 1.05. Without a C 1.2 to 1.7. B beyond
+# L2, 20 x 200000: 0.57. Prefetches over none, 8191 rows, two threads: 1 KiB ahead 1.18 (float64 and float32), 2 KiB
+# 1.21, 4 KiB 1.24; at 1500 rows the same. Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-matrix-vector.md.
+SIMD_UPDATE_TERMS, SIMD_UPDATE_AHEAD = 2, 4 * KIB
+SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * KIB, 128, 256 * KIB
+
+# From so many threads, and pairs for each, the threads share panels of B. C is cut into so many parts for each, of at
+# least so many strips of rows. The panels of a range take no more memory than this for each thread. Speed over parts
+# that pack for themselves, 16 threads, n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32
+# 1.04, 1.21, 1.13, 0.97, 1.09 (2026-11-22). Sharing at n = 300 and 500: 0.65, 0.95. Parts of the same columns one after
+# the other, on the processor whose L2 has their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000,
+# 1.03 at 2048. With 8 parts a thread, threads waited for the last part for 7 to 9 % of the time. Speed of 16 over 8,
+# two runs, n = 1000, 1500, 2048, 3000: float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32
+# 1.04 and 1.00, 1.02 and 1.04, 1.04 and 1.05, 1.01 and 1.03; min_plus, n = 1000, 2000: 1.02 and 1.01, 1.04 and 1.02.
+# Measured on the Xeon of docs/lab/2026-11-23-scaling.md.
+SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 16
+SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 23, 4
+
+# A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
+# is cut into so many strips of columns, and for several threads into so many parts a thread. Blocks of so many rows are
+# mirrored at once. Speed over numpy.matmul (SYRK), n = 300, 12, 16, 24, 32 strips: float64 1.2, 1.28, 1.28, 1.28; at
+# n = 1500 1.00, 0.99, 0.95, 0.93, float32 0.99, 1.04, 1.03, 1.00. Measured 2026-11-22, one thread of a busy EPYC. Since
+# tiles above the diagonal are left out, 6, 10 and 16 strips are alike, and 4 or 8 parts a thread no better than 2
+# (docs/lab/2026-11-23-batches-cpu.md).
+SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS, SIMD_MIRRORED_ROWS = 96, 16, 2, 256
+
+# Packing B for a part costs about as much as so many more rows, and reading A as so many more columns. Rows of a part
+# are a multiple of the step by which dot products take rows together, so their bits are those of one thread. Speed of
+# 2 x 8, 8 x 2, 4 x 4, 1 x 16 parts on 16 threads, n = 300: 1, 0.90, 0.88, 0.87, n = 500: 1.12, 1.10, 1.14, 1.
+# Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-scaling.md.
+SIMD_PACKING_ROWS, SIMD_READING_COLUMNS, SIMD_ROW_STEP = 16, 8, 4
+
+
+def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
+    """Return how many of `threads` pay for a product of this size."""
+    if 1 in (problem.m, problem.n) or updates_rows(problem.m, problem.n, problem.k, problem.dtype.itemsize):
+        pairs_per_thread = min(pairs_per_thread, SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD)
+    return max(min(threads, problem.pairs // pairs_per_thread), 1)
+
+
+def simd_parts(pairs: int, threads: int) -> int:
+    """Return the number of parts of a product: as many for each thread, none with fewer pairs than a part should have.
+
+    With more parts than threads, a thread whose core is shared with other work computes fewer of them.
+    """
+    each = min(max(pairs // (threads * SIMD_FEWEST_PAIRS_PER_PART), 1), SIMD_MOST_PARTS_PER_THREAD)
+    return threads * each if threads > 1 else 1
+
+
+def stream_parts(size_bytes: int, threads: int) -> int:
+    """Return the number of parts of a matrix that is read once: more than threads, so that a late one reads fewer."""
+    each = min(max(size_bytes // (threads * SIMD_FEWEST_BYTES_PER_PART), 1), SIMD_MOST_STREAMED_PARTS)
+    return threads * each if threads > 1 else 1
+
+
+def updates_rows(m: int, n: int, k: int, itemsize: int) -> bool:
+    """Return whether each row of C passes through once, for all terms."""
+    is_large = m * n * itemsize >= SIMD_FEWEST_BYTES_TO_UPDATE
+    is_cached = n * itemsize >= SIMD_SHORTEST_UPDATE and k * n * itemsize <= SIMD_LONGEST_UPDATE
+    return min(m, n) > 1 and k <= SIMD_UPDATE_TERMS and is_large and is_cached
+
+
+def parts_of_k(k: int, parts: int) -> int:
+    """Return the number of parts of k of a vector by a matrix; 1 if combining their sums would cost too much."""
+    parts = min(parts, k // SIMD_FEWEST_ROWS_PER_SUM)
+    return max(parts, 1)
+
+
+def thread_grid(
+    m: int, n: int, parts: int, row_step: int, lanes: int, packing_rows: int = 0, reading_columns: int = 0
+) -> tuple[int, int]:
+    """Return the numbers of parts of m and of n that make the dearest part cheapest, and then squarest.
+
+    Parts are multiples of `row_step` rows and of vectors of `lanes` columns. Packing its columns of B costs a part as
+    much as `packing_rows` more rows, and reading its rows of A as much as `reading_columns` more columns.
+    """
+
+    def cost(rows: int) -> tuple[int, int]:
+        columns = parts // rows
+        height, width = -(-m // (row_step * rows)) * row_step, -(-n // (lanes * columns)) * lanes
+        return height * width + packing_rows * width + reading_columns * height, height + width
+
+    rows = min(range(1, parts + 1), key=cost)
+    return rows, parts // rows
+
+
+def shared_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:
+    """Return the numbers of parts of m and of n where all threads share one packed B, or a range of its columns.
+
+    Each thread has columns of its own, whose panels stay in its L2, and computes them from the top down. Where there
+    are too few columns, or rows, there are more parts of the others.
+    """
+    parts, most_rows, most_columns = threads * SIMD_SHARED_PARTS, m // (SIMD_SHARED_STRIPS * mr), max(n // nr, 1)
+    rows = max(min(parts // min(threads, most_columns), most_rows), 1)
+    return rows, min(max(parts // rows, 1), most_columns) if rows < SIMD_SHARED_PARTS else min(threads, most_columns)
+
+
+def triangle_grid(m: int, threads: int, parts: int) -> int:
+    """Return the number of parts of each side of a triangle of m rows: equal squares, and halves on the diagonal.
+
+    Small squares share it evenly, but each packs the rows of its columns of B. There are about `parts` or more.
+    """
+
+    def cost(side: int) -> float:
+        halves = max(-(-side * side // threads), 2 * -(-side * (side - 1) // 2 // threads))
+        return halves / side**2 * (1 + SIMD_PACKING_ROWS * side / m)
+
+    least = math.isqrt(2 * parts)
+    return min(range(max(least, 2), 2 * max(least, threads) + 1), key=cost) if threads > 1 else 1
+
+
+def shares_panels(m: int, n: int, k: int, threads: int) -> bool:
+    """Return whether all threads share one packed B."""
+    is_large = m * n * k >= SIMD_FEWEST_PAIRS_TO_SHARE * threads and k > SIMD_FEW_TERMS
+    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large
+
+
+def most_shared_bytes(threads: int) -> int:
+    """Return the bytes of the largest panels that so many threads share: a little less than their memory holds."""
+    return max(threads, 8) * SIMD_MOST_SHARED_BYTES * 15 // 16
+
+
+def mirrored_strips(n: int, nr: int) -> int:
+    """Return the number of strips of columns that one triangle of n columns is computed by."""
+    return min(-(-n // nr), SIMD_MIRRORED_STRIPS)
