@@ -17,7 +17,8 @@ from harness.api.arrays import kind_of
 from harness.linalg.elimination import LU
 from harness.linalg.products import Products
 from harness.linalg.stages import Stages
-from harness.linalg.triangles import Triangle, default_block
+from harness.linalg.triangles import Triangle
+from harness.linalg.triangular_systems import default_block
 
 # Runs whose stages are timed: so many, or where they are long as many as fit these seconds.
 RUNS, FEWEST_RUNS, SECONDS = 7, 2, 20.0

@@ -9,6 +9,6 @@ Users import the names below. Imports the nouns and `api`. Never imports `run`, 
 from harness.linalg.orthogonal import QR, qr
 from harness.linalg.reduction import hessenberg
 from harness.linalg.refinement import Refined, refine
-from harness.linalg.triangles import trsm
+from harness.linalg.triangular_systems import trsm
 
 __all__ = ["QR", "Refined", "hessenberg", "qr", "refine", "trsm"]
