@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness.linalg import triangular_systems, trsm
+from harness.linalg import trsm
 from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
 from harness.linalg.triangles import INVERSES
+from harness.linalg.triangular_systems import BLOCK, default_block
 from tests._support.factorizations import of_condition, residual
 
 BLOCK = 8
@@ -155,12 +156,12 @@ def test_a_planted_bug_is_seen(bug, rng, monkeypatch):
 
 def test_blocks_on_a_gpu_are_longer_where_columns_are_few():
     gpu, host = SimpleNamespace(on_device=True), SimpleNamespace(on_device=False)
-    assert [triangular_systems.default_block(gpu, n, r) for n, r in ((4096, 16), (4096, 256), (1000, 16))] == [
+    assert [default_block(gpu, n, r) for n, r in ((4096, 16), (4096, 256), (1000, 16))] == [
         1024,
         512,
         512,
     ]
-    assert triangular_systems.default_block(host, 4096, 256) == triangular_systems.BLOCK
+    assert default_block(host, 4096, 256) == BLOCK
 
 
 @pytest.mark.parametrize(("method", "first"), [("blocks", 4), ("corrected", 4), ("substitution", 5)])
