@@ -9,7 +9,8 @@ from harness.linalg import trsm
 from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
 from harness.linalg.triangles import INVERSES
-from harness.linalg.triangular_systems import BLOCK, default_block
+from harness.linalg.triangular_systems import BLOCK as BLOCK_ON_HOST
+from harness.linalg.triangular_systems import default_block
 from tests._support.factorizations import of_condition, residual
 
 BLOCK = 8
@@ -161,7 +162,7 @@ def test_blocks_on_a_gpu_are_longer_where_columns_are_few():
         512,
         512,
     ]
-    assert default_block(host, 4096, 256) == BLOCK
+    assert default_block(host, 4096, 256) == BLOCK_ON_HOST
 
 
 @pytest.mark.parametrize(("method", "first"), [("blocks", 4), ("corrected", 4), ("substitution", 5)])
