@@ -43,7 +43,7 @@ from harness.tuning.choice.contenders import contenders
 # Rounds of samples of a product, the most time for all of them [s], and the time of a sample [ms].
 BUDGET = Budget(rounds=3, seconds=0.4, sample_ms=0.5)
 # A contender this many times slower than the fastest is not sampled. If its call takes so long [ns], it is no longer
-# called at larger products of the class. Small ones say nothing: a call's overhead is not a product's.
+# called at products of the class with as many operations. Small ones say nothing: a call's overhead is not a product's.
 HOPELESS, LONG = 3.0, 10e6
 # Products whose kernels for a GPU are compiled together, by worker processes.
 TOGETHER = 500
@@ -132,7 +132,7 @@ class Contest:
     observer: Observer = field(default_factory=Observer)
     race: Callable[[Processor, Problem, list[str]], dict[str, float]] = field(default_factory=lambda: race)
     times: dict[str, dict[str, int]] = field(default_factory=dict)
-    _hopeless: set[tuple[str, str]] = field(default_factory=set)
+    _hopeless: dict[tuple[str, str], float] = field(default_factory=dict)  # from so many operations on
 
     def run(self, problems: Iterable[Problem]) -> Iterator[tuple[str, dict[str, int]]]:
         """Yield each class with its sizes, and times in thousandths of the fastest's."""
@@ -150,14 +150,22 @@ class Contest:
     def _times(self, problem: Problem) -> dict[str, int]:
         """Return the times of all contenders; none if there is no choice, or no result to trust."""
         of_class = class_of(problem, self.processor.threads)
-        names = [backend.name for backend in self._able(problem) if (of_class, backend.name) not in self._hopeless]
+        names = [
+            backend.name
+            for backend in self._able(problem)
+            if problem.operations < self._hopeless.get((of_class, backend.name), math.inf)
+        ]
         try:
             found = self.race(self.processor, problem, names) if len(names) > 1 else {}
         except (HarnessError, MemoryError) as error:
             self.observer.notice(f"{problem} is left out: {str(error).splitlines()[0]}")
             return {}
         fastest = min(found.values(), default=math.inf)
-        self._hopeless |= {(of_class, name) for name, ns in found.items() if ns > max(HOPELESS * fastest, LONG)}
+        for name, ns in found.items():
+            if ns > max(HOPELESS * fastest, LONG):
+                self._hopeless[of_class, name] = (
+                    problem.operations
+                )  # fewer than of any before, or it had not been called
         in_order = sorted(found.items(), key=lambda item: item[1])
         return {name: round(orders.UNIT * ns / fastest) for name, ns in in_order}
 

@@ -70,6 +70,8 @@ def test_who_is_far_behind_for_long_is_not_called_at_larger_products():
     contest = choice.Contest(of_host(), has_optional=False, race=race)
     list(contest.run([Problem(n, n, n) for n in (16, 32)]))
     assert [("cpu-numpy" in names) for names in seen] == [True]  # with one contender there is nothing to race
+    list(contest.run([Problem(8, 16, 16)]))
+    assert len(seen) == 2, "a smaller one may be another matter"
 
 
 def test_time_that_is_up_ends_it():
