@@ -15,7 +15,8 @@ from harness.compare.history import MINIMUM_CHANGE, Series, collect, find_steps,
 from harness.compare.revisions import RevisionContest
 from harness.errors import StoreError
 from harness.machine import Machine
-from harness.report.figures.style import GREY, INK, Looks, Sheet, styled
+from harness.report.figures.looks import GREY, INK, Looks
+from harness.report.figures.sheet import Sheet, styled
 from harness.report.tables import markdown_table, number
 from harness.stats import changepoints
 from harness.stats.statistics import median

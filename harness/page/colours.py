@@ -1,4 +1,4 @@
-"""Colours by role, as in every figure (`harness.report.figures.style`), for a light page and a dark one."""
+"""Colours by role, as in every figure (`harness.report.figures.looks`), for a light page and a dark one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from harness.page.recorded import ShownRow
-from harness.report.figures.style import COLOURS, PALETTE
+from harness.report.figures.looks import COLOURS, PALETTE
 
 # Lightness on a dark page: what is black on white is as light as the first there, what is white as dark as the second.
 LIGHTEST, DARKEST = 0.86, 0.34

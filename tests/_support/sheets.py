@@ -5,8 +5,8 @@ from __future__ import annotations
 import matplotlib as mpl
 import pytest
 
-from harness.report.figures import style
-from harness.report.figures.style import Sheet
+from harness.report.figures import sheet
+from harness.report.figures.sheet import Sheet
 
 COARSE_DPI = 30
 
@@ -23,10 +23,10 @@ def keep(monkeypatch: pytest.MonkeyPatch, *, writes: bool) -> dict[str, Sheet]:
         kept[path.name] = self
         return save(self, path, footer)
 
-    monkeypatch.setattr(style, "PNG_DPI", COARSE_DPI)
+    monkeypatch.setattr(sheet, "PNG_DPI", COARSE_DPI)
     monkeypatch.setattr(Sheet, "save", save_and_keep)
     if not writes:
-        monkeypatch.setattr(style.Canvas, "savefig", lambda *_, **__: None)
+        monkeypatch.setattr(sheet.Canvas, "savefig", lambda *_, **__: None)
     return kept
 
 

@@ -10,7 +10,7 @@ from harness.analysis import caveats, conditions
 from harness.experiment import load_all
 from harness.report import tables
 from harness.report.figures import fields
-from harness.report.figures.style import Sheet
+from harness.report.figures.sheet import Sheet
 from tests._support.synthetic import MACHINE, cells
 
 GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})

@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.experiment import load_all
 from harness.page import belief, cards, colours, document, headline, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded
-from harness.report.figures.style import COLOURS
+from harness.report.figures.looks import COLOURS
 from harness.stats.statistics import Interval
 from harness.store.store import Store
 from tests._support import planted_store

@@ -9,7 +9,7 @@ from harness.analysis import peaks, rates
 from harness.experiment import Figure, load_all
 from harness.report import machine_report, tables
 from harness.report.figures import drawing
-from harness.report.figures.style import Sheet
+from harness.report.figures.sheet import Sheet
 from tests._support.sheets import texts
 from tests._support.synthetic import MACHINE, cells
 

@@ -15,8 +15,9 @@ from harness.analysis import rates as analysis_rates
 from harness.analysis.findings import FINDINGS
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
-from harness.report.figures import drawing, style, values
-from harness.report.figures.style import COLOURS, PALETTE, Looks
+from harness.report.figures import drawing, sheet, values
+from harness.report.figures.looks import COLOURS, PALETTE, Looks
+from harness.report.figures.sheet import Sheet, styled
 from harness.report.figures.values import short
 from harness.report.tables import byte_size
 from tests._support.sheets import COARSE_DPI, keep, texts
@@ -33,7 +34,7 @@ DRAWN = [
 
 @pytest.fixture(autouse=True)
 def quick_to_write(monkeypatch):
-    monkeypatch.setattr(style, "PNG_DPI", COARSE_DPI)
+    monkeypatch.setattr(sheet, "PNG_DPI", COARSE_DPI)
 
 
 @pytest.fixture
@@ -204,8 +205,8 @@ def test_the_footer_promises_intervals_only_where_enough_processes_give_them():
 
 @pytest.mark.parametrize(("length", "size"), [(40, 14.0), (150, 12.5), (200, 9.5), (400, 9.5)])
 def test_a_long_title_is_written_smaller_so_that_it_has_two_lines(length, size, tmp_path):
-    with style.styled():
-        sheet = style.Sheet(" ".join(["thing"] * (length // 6)))
+    with styled():
+        sheet = Sheet(" ".join(["thing"] * (length // 6)))
         sheet.panels()
         sheet.save(tmp_path / "long", "")
         title = next(text for text in sheet.canvas.texts if text.get_text().startswith("thing"))

@@ -58,8 +58,8 @@ from harness.analysis.findings import libraries
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, style, sweeps, traffic
-from harness.report.figures.style import Sheet, styled
+from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
+from harness.report.figures.sheet import Sheet, files, styled
 from harness.store.store import Cell
 
 Draw = Callable[[Sheet, list[Cell], Json], None]
@@ -132,7 +132,7 @@ def draw(
 
 def _remove(stem: Path) -> list[Path]:
     """Remove a figure from earlier, and return that nothing was drawn."""
-    for path in style.files(stem):
+    for path in files(stem):
         path.unlink(missing_ok=True)
     return []
 

@@ -12,8 +12,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analysis import conditions, ragged_sizes, rates
 from harness.experiment import Json
+from harness.report.figures.looks import INK, Looks
 from harness.report.figures.roofs import mark_peaks
-from harness.report.figures.style import INK, Looks, Sheet
+from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import (
     FEWEST_JOINED,
     MOST_PERCENT,

@@ -7,7 +7,8 @@ from typing import Any
 
 from harness.analysis import rates
 from harness.experiment import Json
-from harness.report.figures.style import INK, MARKERS, PALETTE, Sheet, table, table_width
+from harness.report.figures.looks import INK, MARKERS, PALETTE
+from harness.report.figures.sheet import Sheet, table, table_width
 from harness.report.figures.values import short
 from harness.store.store import Cell
 

@@ -14,7 +14,8 @@ from matplotlib.patches import Rectangle
 
 from harness.analysis import rates, read_rates, rivals
 from harness.experiment import Json
-from harness.report.figures.style import INK, PALE, Looks, Sheet
+from harness.report.figures.looks import INK, PALE, Looks
+from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import short
 from harness.store.store import Cell
 

@@ -13,7 +13,8 @@ from harness.analysis import rates as analysis_rates
 from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
 from harness.machine import Machine
-from harness.report.figures.style import GREY, INK, PALETTE, PAPER, Looks, Sheet
+from harness.report.figures.looks import GREY, INK, PALETTE, Looks
+from harness.report.figures.sheet import PAPER, Sheet
 from harness.report.figures.values import log_label, mark_spread, plain_ticks, short, spread
 from harness.report.tables import byte_size
 from harness.stats.statistics import Interval, median

@@ -12,8 +12,9 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from harness.analysis import rates, rivals
 from harness.analysis.findings import regret
 from harness.experiment import Json
+from harness.report.figures.looks import GREY, INK, MARKERS, PALETTE, Looks
 from harness.report.figures.rows import rows_with_table
-from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, PAPER, Looks, Sheet, table
+from harness.report.figures.sheet import PAPER, Sheet, table
 from harness.report.figures.values import (
     FEWEST_JOINED,
     MOST_PERCENT,

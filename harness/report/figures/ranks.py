@@ -12,7 +12,8 @@ from harness.analysis.ranks import RankPoint, projection
 from harness.analysis.ranks import model as rank_model
 from harness.experiment import Json
 from harness.report.figures import values
-from harness.report.figures.style import GREY, INK, Looks, Sheet
+from harness.report.figures.looks import GREY, INK, Looks
+from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import mark_spread, plain_ticks, short
 from harness.stats.statistics import Interval
 from harness.store.store import Cell

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from harness.analysis import peaks as analysis_peaks
 from harness.analysis import rates
 from harness.experiment import NARROW_PEAK
-from harness.report.figures.style import INK
+from harness.report.figures.looks import INK
 from harness.store.store import Cell
 
 # A peak of narrow vectors that is this part of the peak counts as level with it.

@@ -12,8 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from harness.analysis import peaks as analysis_peaks
 from harness.analysis import rates
 from harness.experiment import Json
+from harness.report.figures.looks import GREY, INK, role_colour
 from harness.report.figures.roofs import mark_peaks
-from harness.report.figures.style import GREY, INK, Sheet, role_colour, table, table_width
+from harness.report.figures.sheet import Sheet, table, table_width
 from harness.report.figures.values import (
     and_where,
     estimate,

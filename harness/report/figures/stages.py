@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 
 from harness.analysis import ranks, rates
 from harness.experiment import Json
-from harness.report.figures.style import GREY, Sheet, table, table_width
+from harness.report.figures.looks import GREY
+from harness.report.figures.sheet import Sheet, table, table_width
 from harness.report.figures.values import short
 from harness.store.store import Cell
 

@@ -9,7 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from harness.analysis import ragged_sizes
 from harness.analysis import rates as analysis_rates
 from harness.experiment import Json
-from harness.report.figures.style import Looks, Sheet
+from harness.report.figures.looks import Looks
+from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import scale_ticks, unit
 from harness.store.store import Cell
 

@@ -14,8 +14,9 @@ from harness.analysis import peaks, rates
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, footprint, loads
 from harness.experiment import Json
+from harness.report.figures.looks import GREY, INK, PALE, Looks
 from harness.report.figures.rows import HEAD_INCHES, LOW_ROW_INCHES, ROWS_WIDTH
-from harness.report.figures.style import BELOW_MARKS, GREY, INK, PALE, PAPER, Looks, Sheet, table, table_width
+from harness.report.figures.sheet import BELOW_MARKS, PAPER, Sheet, table, table_width
 from harness.report.figures.values import MANY_G, decade_ticks, mark_spread, scale, short, spread, unit
 from harness.report.tables import byte_size
 from harness.store.store import Cell

@@ -1,14 +1,11 @@
-"""The look of every figure: palette, type, a sheet with title, legend, panels and footer; reproducible files."""
+"""A sheet with title, legend, panels and footer, in the type of every figure; tables of text; reproducible files."""
 
 from __future__ import annotations
 
 import html
 import io
-import itertools
 import math
 import textwrap
-import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,83 +18,11 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from harness.analysis import rates, rivals
-from harness.store.store import Cell
+from harness.report.figures.looks import GREY, INK, PALE
 
-# Okabe and Ito's palette: told apart with every common colour blindness. Yellow is left out: it vanishes on white.
-GREY, INK, PALE = "#6E6E6E", "#222222", "#D9D9D9"
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#5B4A9E", "#8C6D46", "#882255")
-
-# Colour by role, the same in every figure: what users get is strong, the rungs of a ladder are one hue from light to
-# dark (blue on the CPU, green on a GPU), libraries are warm or grey. Any other backend gets a colour by its name.
-COLOURS = {
-    "cpu-naive": "#C3D6E8",
-    "cpu-transposed": "#9DBFDD",
-    "cpu-tiled": "#74A6CF",
-    "cpu-packed": "#4A8ABF",
-    "cpu-simd": "#08519C",
-    "cpu-mixed": "#08519C",
-    "cpu-strassen": "#041F47",
-    "cpu-numpy": "#7A7A7A",
-    "cpu-scipy": "#B08D57",
-    "cpu-blis": "#C9A227",
-    "cpu-mkl": "#D55E00",
-    "cpu-openblas": "#4D4D4D",
-    "cpu-numkong": "#6B8E23",
-    "cpu-torch": "#A23B72",
-    "cpu-tropical-gemm": "#8C2D04",
-    "gpu-naive-block": "#D3E8D3",
-    "gpu-naive": "#B9DDB9",
-    "gpu-row": "#A9D5AB",
-    "gpu-tiled": "#98CD9C",
-    "gpu-register-tiled": "#73B97C",
-    "gpu-warp-tiled": "#4FA562",
-    "gpu-pipelined": "#2F8C4B",
-    "gpu-tuned": "#00632B",
-    "gpu-tensor-core": "#5B2A86",
-    "gpu-cublas": "#D55E00",
-    "gpu-triton": "#B08D57",
-    "gpu-torch": "#A23B72",
-    "gpu-strassen": "#00331A",
-    "gpu-mv-thread": "#C5E3C6",
-    "gpu-mv-cached": "#9FD0A3",
-    "gpu-mv-reduce": "#73B97C",
-    "gpu-mv-grid": "#3F9A56",
-    "gpu-mv-tuned": "#00632B",
-    "gpu-mv-cublas": "#D55E00",
-    "gpu-ozaki": "#5B2A86",
-    "dist-root": "#C77CB5",
-    "dist-1d": "#7FC4BD",
-    "dist-2d": "#2F9088",
-    "dist-3d": "#0B4F4A",
-    "gemm": "#08519C",
-    "harness": "#08519C",
-    "gemm(a, b, out=c)": "#08519C",
-    "gemm(a, b, out=c, threads=1)": "#74A6CF",
-    "numpy.matmul": "#7A7A7A",
-    "numpy.matmul(a, b, out=c)": "#7A7A7A",
-    "scipy dijkstra": "#B08D57",
-    "scipy floyd_warshall": "#7D5A2A",
-    "scipy CSR": "#B08D57",
-    "scipy DIA": "#7D5A2A",
-    "PyTorch, broadcast": "#A23B72",
-    "LAPACK": "#B08D57",
-    "CUDA libraries": "#8C2D04",
-    "factors of float64": "#74A6CF",
-    "factors of float32": "#08519C",
-    "factors of bfloat16": "#5B4A9E",
-    "substitution": "#74A6CF",
-    "blocks": "#08519C",
-    "corrected": "#5B4A9E",
-    "blocks, inverses on the host": "#009E73",
-}
 # Behind words that cross a line.
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
-ON_THE_CPU, ON_A_GPU, OF_PEERS = "#4A8ABF", "#4FA562", "#B08D57"  # where nothing but its place is known of a row
 BELOW_MARKS = 1.8  # in the order of drawing: words on paper hide lines, but no mark
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", "-.", ":")
-FEWEST_VARIANTS = 3  # of one backend alone in a figure that have colours of their own
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
@@ -138,63 +63,6 @@ STYLE: Any = {
 }
 
 
-class Looks:
-    """Colour by backend; marker and line tell the variants of one backend apart, colour too where it is the only one.
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-        All that the figure shows.
-    by : str
-        The axis, or ``"contender"``, that separates one series from the next.
-    """
-
-    def __init__(self, cells: Iterable[Cell], by: str = "contender") -> None:
-        self.by = by
-        self._backend: dict[str, str] = {}
-        for cell in cells:
-            self._backend.setdefault(self.name(cell), str(rates.axis(cell, "backend")))
-        self._colours = _colours(set(self._backend.values()))
-        is_alone = len(self._colours) == 1 and len(self._backend) >= FEWEST_VARIANTS
-        first = next(iter(self._colours.values()), INK)
-        hues = [first, *(hue for hue in PALETTE if hue != first)]
-        self._hues = dict(zip(self._backend, itertools.cycle(hues), strict=False)) if is_alone else {}
-
-    def name(self, cell: Cell) -> str:
-        """Return the series that `cell` belongs to."""
-        return cell.contender if self.by == "contender" else str(rates.axis(cell, self.by))
-
-    def of(self, name: str) -> dict[str, Any]:
-        """Return matplotlib's arguments for the series called `name`."""
-        backend = self._backend[name]
-        variant = [other for other, other_backend in self._backend.items() if other_backend == backend].index(name)
-        marker = list(dict.fromkeys(self._backend.values())).index(backend) + variant
-        hue = self._hues.get(name, self._colours[backend])
-        return {
-            "color": hue,
-            "marker": MARKERS[marker % len(MARKERS)],
-            "linestyle": LINES[variant % len(LINES)],
-            "markerfacecolor": "white" if variant % 2 else hue,
-        }
-
-
-def _colours(backends: set[str]) -> dict[str, str]:
-    """Return a colour for each backend: that of `COLOURS`, else the first free one from a start by its name."""
-    chosen = {backend: COLOURS[backend] for backend in backends if backend in COLOURS}
-    for backend in sorted(backends - set(chosen)):
-        first = zlib.crc32(backend.encode()) % len(PALETTE)
-        wheel = [PALETTE[(first + i) % len(PALETTE)] for i in range(len(PALETTE))]
-        chosen[backend] = next((hue for hue in wheel if hue not in chosen.values()), wheel[0])
-    return chosen
-
-
-def role_colour(cell: Cell) -> str:
-    """Return the colour of a row that bears its name: that of its role, else the hue of where it computes."""
-    known = COLOURS.get(str(rates.axis(cell, "backend")))
-    own = OF_PEERS if rivals.is_peer(cell) else ON_A_GPU if rates.is_on_device(cell) else ON_THE_CPU
-    return known or own
-
-
 class Sheet:
     """A figure under construction: title and legend above, panels, footer below. Uses no global state of matplotlib.
 
@@ -217,7 +85,7 @@ class Sheet:
         self.legend: dict[str, Line2D] = {}
         self.notes: list[str] = []
         self._body = 4.0
-        self._turned: list[tuple[Axes, Text, Any]] = []
+        self._along: list[tuple[Axes, Text, Any]] = []
 
     def panels(self, rows: int = 1, columns: int = 1, *, height: float = 3.4, **options: Any) -> list[Axes]:
         """Return ``rows x columns`` panels, row by row, `height` inches in all."""
@@ -237,7 +105,7 @@ class Sheet:
             "bbox": PAPER,
             "zorder": BELOW_MARKS,
         }
-        self._turned.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **label_style), line))
+        self._along.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **label_style), line))
 
     def say(self, text: str) -> None:
         """Show `text` in a figure without data."""
@@ -276,7 +144,7 @@ class Sheet:
         engine: Any = self.canvas.get_layout_engine()
         engine.set(h_pad=ROW_GAP, rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
         self._settle()
-        for panel, label, line in self._turned:
+        for panel, label, line in self._along:
             (x, y), (x_end, y_end) = panel.transData.transform(line)
             label.set_rotation(math.degrees(math.atan2(y_end - y, x_end - x)))
 
