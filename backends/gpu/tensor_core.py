@@ -49,7 +49,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import tensor_cores
+from harness.tuning.gpu import tensor_cores, thin_tensor_cores
 
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).
@@ -93,7 +93,7 @@ class TensorCore(Rung):
             return dataclasses.replace(self.plan(widened(problem), machine), problem=problem)
         options: dict[str, int | str] = {}
         launch, name, is_hopper = tensor_cores.tensor_core_launch(problem), problem.input_dtype.name, self._has_wgmma()
-        thin = tensor_cores.thin_choice(problem, is_hopper=is_hopper)
+        thin = thin_tensor_cores.thin_choice(problem, is_hopper=is_hopper)
         if thin is not None:
             launch = thin.tile.launch
         if name in ("float32", "float64"):
@@ -114,7 +114,7 @@ class TensorCore(Rung):
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
         if problem.is_mixed and problem.input_dtype.kind in "iu":
             options["edges"] = tensor_cores.edge_lines(problem, launch)
-        if name in tensor_cores.THIN:
+        if name in thin_tensor_cores.THIN:
             options["shares"] = 1 if thin is None else thin.shares
             options["stagger"] = 1 if thin is None else thin.stagger
         if name in ("float16", "bfloat16"):

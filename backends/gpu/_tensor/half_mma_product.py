@@ -16,7 +16,8 @@ from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.tma import bytes_at_once
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning.gpu.tensor_cores import GROUP, ThinChoice
+from harness.tuning.gpu.tensor_cores import GROUP
+from harness.tuning.gpu.thin_tensor_cores import ThinChoice
 
 HALF_UNITS = ("wgmma", "mma")
 # Blocks of a cluster: of more than eight not every GPU has one (CUDA C++ Programming Guide, "Thread Block Clusters").

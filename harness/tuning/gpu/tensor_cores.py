@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu import thin, thin_model, thin_tiles
 
 
 class TensorCoreNumbers(NamedTuple):
@@ -149,52 +148,6 @@ GROUP, GROUPS = 8, 16
 MULTIPROCESSORS = 132
 
 
-# Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
-# 16-bit elements are by wgmma and by mma.sync.
-THIN = {
-    "float64": {"mma": thin_tiles.DOUBLE},
-    "float32": {"mma": thin_tiles.SINGLE},
-    "float16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
-    "bfloat16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
-}
-
-
-class ThinChoice(NamedTuple):
-    """The instructions, and the fields of a `thin_model.Choice`."""
-
-    unit: str
-    tile: thin_model.Tile
-    shares: int
-    together: int
-    stagger: int
-    cluster: int
-
-
-def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
-    """Return the kind of kernel and the tile of a product that is thin, flat or deep; else None.
-
-    Of 16-bit elements also those whose large tiles do not fill a GPU more than once, or that have one stage along k.
-    """
-    name = problem.input_dtype.name
-    if name not in THIN or problem.triangle == "d":
-        return None
-    is_thin = thin.is_thin(problem)
-    is_small = problem.is_mixed and (
-        _count(problem, NUMBERS[name].large) <= MULTIPROCESSORS or problem.k <= STAGE_STEPS["float16"]
-    )
-    if not (is_thin or is_small):
-        return None
-    kinds = THIN[name]
-    if problem.is_mixed and "F" in problem.layout[:2]:  # mma.sync over 16 bits reads rows
-        kinds = {"wgmma": kinds["wgmma"]}
-    if name == "float64" and is_hopper and is_aligned(problem):
-        kinds = {"mma": thin_tiles.DOUBLE_TMA}
-    known = thin.measured(problem, kinds)
-    found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
-    unit, choice = min(found, key=lambda item: thin_model.time_s(problem, item[1], kinds[item[0]].costs))
-    return ThinChoice(unit, *choice)
-
-
 def is_aligned(problem: Problem) -> bool:
     """Return whether all lines of A and B as they lie begin at multiples of 16 bytes, if the first ones do."""
     return not any(line * problem.input_dtype.itemsize % 16 for line in problem.lines[:2])
@@ -211,7 +164,7 @@ def tensor_core_launch(problem: Problem) -> Launch:
             rounds(problem, x, edge_lines(problem, x)) for x in (numbers.large, numbers.small)
         )
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
-    large = _count(problem, numbers.large)
+    large = count(problem, numbers.large)
     is_double = problem.input_dtype.name == "float64"
     if not (is_busy(large) if is_double else large >= MULTIPROCESSORS):
         return numbers.small
@@ -249,7 +202,7 @@ def needs_wgmma(problem: Problem) -> bool:
     return problem.is_mixed or problem.input_dtype.kind in "iu"
 
 
-def _count(problem: Problem, tiles: Launch) -> int:
+def count(problem: Problem, tiles: Launch) -> int:
     """Return how many tiles C, or its triangle, consists of."""
     return count_tiles(problem.m, problem.n, tiles.bm, tiles.bn, triangle=problem.triangle == "d")
 
@@ -289,7 +242,7 @@ def suits_hopper(problem: Problem) -> bool:
     """Return whether a method of Hopper alone is faster: wgmma, whose operands a pass prepares, or the copy engine."""
     m, n, name = problem.m, problem.n, problem.input_dtype.name
     launch = HOPPER_TILES[name]
-    tiles = _count(problem, launch)
+    tiles = count(problem, launch)
     if name == "float64":
         return is_busy(tiles)
     return tiles >= HOPPER_FROM[name] and (name == "bool" or m * n >= SPLIT_USES * (m + n))

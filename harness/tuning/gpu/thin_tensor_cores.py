@@ -1,0 +1,54 @@
+"""Tensor cores for products that are thin, flat or deep: which instructions, tiles and shares of k."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.problem import Problem
+from harness.tuning.gpu import tensor_cores, thin, thin_model, thin_tiles
+
+# Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
+# 16-bit elements are by wgmma and by mma.sync.
+THIN = {
+    "float64": {"mma": thin_tiles.DOUBLE},
+    "float32": {"mma": thin_tiles.SINGLE},
+    "float16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
+    "bfloat16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
+}
+
+
+class ThinChoice(NamedTuple):
+    """The instructions, and the fields of a `thin_model.Choice`."""
+
+    unit: str
+    tile: thin_model.Tile
+    shares: int
+    together: int
+    stagger: int
+    cluster: int
+
+
+def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
+    """Return the kind of kernel and the tile of a product that is thin, flat or deep; else None.
+
+    Of 16-bit elements also those whose large tiles do not fill a GPU more than once, or that have one stage along k.
+    """
+    name = problem.input_dtype.name
+    if name not in THIN or problem.triangle == "d":
+        return None
+    is_thin = thin.is_thin(problem)
+    is_small = problem.is_mixed and (
+        tensor_cores.count(problem, tensor_cores.NUMBERS[name].large) <= tensor_cores.MULTIPROCESSORS
+        or problem.k <= tensor_cores.STAGE_STEPS["float16"]
+    )
+    if not (is_thin or is_small):
+        return None
+    kinds = THIN[name]
+    if problem.is_mixed and "F" in problem.layout[:2]:  # mma.sync over 16 bits reads rows
+        kinds = {"wgmma": kinds["wgmma"]}
+    if name == "float64" and is_hopper and tensor_cores.is_aligned(problem):
+        kinds = {"mma": thin_tiles.DOUBLE_TMA}
+    known = thin.measured(problem, kinds)
+    found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
+    unit, choice = min(found, key=lambda item: thin_model.time_s(problem, item[1], kinds[item[0]].costs))
+    return ThinChoice(unit, *choice)
