@@ -14,7 +14,7 @@ from harness.tuning.gpu.sharing import (
     ENDLESS,
     FEWEST_BLOCKS,
     WHOLE,
-    Tuned,
+    TunedTiles,
     count_of,
     of_ragged_square,
     tiles_and_shares,
@@ -110,12 +110,14 @@ NEARLY_ALL, LEAST_SHARED = 116, 1024
 #   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
 #   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
 TUNED = {
-    "4 fused": Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128, _MIDDLE_4),
-    "4 float": Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 1),
-    "4 int": Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 2, 128),
-    "8 fused": Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 2, 128),
-    "8": Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
-    "small": Tuned(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
+    "4 fused": TunedTiles(
+        Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128, _MIDDLE_4
+    ),
+    "4 float": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 1),
+    "4 int": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 2, 128),
+    "8 fused": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 2, 128),
+    "8": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
+    "small": TunedTiles(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
 }
 
 
@@ -175,7 +177,7 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     return tiles, {"edge": edge, "order": _order(problem, row, tiles), "group": 8, "blocks": row.blocks, **shared}
 
 
-def _thin_tiles(problem: Problem, row: Tuned, can_share: bool) -> tuple[Launch, Options]:
+def _thin_tiles(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Launch, Options]:
     """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
     kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
     known = thin.measured(problem, {"": kind}) if row is TUNED["4 fused"] and can_share else None
@@ -186,7 +188,7 @@ def _thin_tiles(problem: Problem, row: Tuned, can_share: bool) -> tuple[Launch, 
     return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared, "stagger": stagger}
 
 
-def _order(problem: Problem, row: Tuned, tiles: Launch) -> int:
+def _order(problem: Problem, row: TunedTiles, tiles: Launch) -> int:
     """Return the order of the products of a step."""
     is_aligned = problem.n * problem.dtype.itemsize % ROW_BYTES == 0
     is_narrow = tiles.tn == NARROW_COLUMNS and (tiles.bm >= tiles.bn or not is_aligned)

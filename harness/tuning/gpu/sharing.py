@@ -76,7 +76,7 @@ WHOLE = {"shares": 1, "wave": WAVE}
 ENDLESS = 1 << 30
 
 
-class Tuned(NamedTuple):
+class TunedTiles(NamedTuple):
     """Tiles for products with many blocks and for those with few, and the options of either."""
 
     many: Launch
@@ -88,7 +88,7 @@ class Tuned(NamedTuple):
     middle_blocks: int = 5  # of `middle` that are to fit on a multiprocessor at once
 
 
-def tiles_and_shares(problem: Problem, row: Tuned, can_share: bool) -> tuple[Launch, dict[str, int]]:
+def tiles_and_shares(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Launch, dict[str, int]]:
     """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU."""
     if row.middle is not None and can_share and count_of(problem, row.many) in MIDDLE:
         middle = _all_shared(problem, row.many, row.middle)
