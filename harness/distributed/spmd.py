@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness import registry
-from harness.api.arguments import check_out, read_arguments
+from harness.api.arguments import check_out
 from harness.api.arrays import Arrays, kind_of
 from harness.api.choice import choose
 from harness.distributed.agreement import (
-    as_matrix,
     check_communicator,
-    check_equal,
     check_launcher,
     check_thread_level,
-    identify,
     together,
 )
 from harness.distributed.choice.model import Rates, check_memory, choose_grid, memory_bytes, rates_of, room_of
 from harness.distributed.choice.numbers import count_of, sizes_of
 from harness.distributed.grid import Decomposition, Grid
-from harness.distributed.layouts import LAYOUTS, ROOT, Shapes, Whole, put_together
+from harness.distributed.layouts import ROOT, Whole, put_together
 from harness.distributed.local import LocalProduct, host_local
-from harness.distributed.reduction import METHODS
+from harness.distributed.offers import AUTO, Offer, Options, check_offers, offer_of
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
-from harness.distributed.transport.base import Schedule
-from harness.distributed.transport.choice import ENGINES, hosts_of
+from harness.distributed.transport.choice import hosts_of
 from harness.distributed.transport.comms import Comms
 from harness.distributed.transport.shared_arrays import memory_domain
-from harness.errors import PlanError, ProblemError
+from harness.errors import PlanError
 from harness.interface import Backend
 from harness.problem import Problem
-from harness.scalars import as_count
 from harness.semiring import Scalar, Semiring, as_semiring
 from harness.threads import check as check_threads
-
-AUTO = "auto"
 
 
 def gemm(
@@ -141,8 +131,11 @@ def gemm(
         layout, str(grid), local, threads, panel, in_flight, reduction, transport, bool(share_gpu), memory_cap, rates
     )
     given = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if x is not None}
-    offers = together(comm, lambda: _offer(given, out, as_semiring(semiring), alpha, beta, dtype, options, rank))
-    _check(comm, offers)
+    offers = together(
+        comm,
+        lambda: offer_of(given, out, as_semiring(semiring), alpha, beta, dtype, options, rank, memory_domain()),
+    )
+    check_offers(comm, offers)
     arrays = _kind(given, offers[0])
     whole, sizes, problem, room = _decompose_together(comm, offers, as_semiring(semiring), arrays, out)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
@@ -191,105 +184,6 @@ def pieces(m: int, n: int, k: int, grid: str | Grid, rank: int) -> dict[str, tup
     return {"a": a, "b": b, "c": d, "d": d}
 
 
-@dataclass(frozen=True)
-class Options:
-    """The arguments of `gemm` that are no operands: the same on all ranks."""
-
-    layout: str
-    grid: str
-    local: str
-    threads: int
-    panel: int | str
-    in_flight: int | str
-    reduction: str
-    transport: str
-    share_gpu: bool
-    memory_cap: int
-    rates: Rates | None
-
-    def __post_init__(self) -> None:
-        for name in ("threads", "panel", "in_flight", "memory_cap"):
-            count = as_count(getattr(self, name), least=0)  # what is none is refused by all ranks together
-            if count is not None:
-                object.__setattr__(self, name, count)
-
-    def schedule(self, k: int, *, on_device: bool) -> Schedule:
-        """Return how panels of `k` are gathered between ranks on processors, or on GPUs."""
-        ways = {"transport": self.transport, "share_gpu": self.share_gpu}
-        return Schedule.of(self.panel, self.in_flight, self.reduction, k=k, on_device=on_device, **ways)
-
-    def parsed_grid(self) -> Grid | None:
-        """Return the grid that was asked for, or None for an automatic one."""
-        return None if self.grid == AUTO else Grid.parse(self.grid)
-
-
-class _Offer(NamedTuple):
-    """What one rank was given, compared before anything else is sent."""
-
-    shapes: Shapes
-    fields: dict[str, Any]  # of the Problem, but for sizes and semiring; empty: this rank has no operands
-    semiring: str
-    options: Options
-    on_device: bool  # whether the operands are arrays of CuPy
-    domain: str  # of the memory that ranks can share
-
-
-def _offer(
-    given: dict[str, Any],
-    out: Any,
-    semiring: Semiring,
-    alpha: Scalar,
-    beta: Scalar,
-    dtype: Any,
-    options: Options,
-    rank: int,
-) -> _Offer:
-    """Return what this rank holds, checked as far as one rank can."""
-    for name, value, legal in (
-        ("layout", options.layout, LAYOUTS),
-        ("reduction", options.reduction, METHODS),
-        ("transport", options.transport, ENGINES),
-    ):
-        if value not in legal:
-            raise ProblemError(f"{name} has no such value", expected=", ".join(legal), got=repr(value))
-    for name, number, least in (
-        ("panel", options.panel, 0),
-        ("in_flight", options.in_flight, 1),
-        ("memory_cap", options.memory_cap, 0),
-    ):
-        is_automatic = number == AUTO and name != "memory_cap"
-        if not is_automatic and as_count(number, least=least) is None:
-            raise ProblemError(f"{name} has no such value", expected=f"an integer, {least} or more", got=repr(number))
-    if not isinstance(options.rates, Rates | None):
-        raise ProblemError("rates are none", expected="a Rates of harness.distributed", got=repr(options.rates))
-    if options.layout == ROOT and rank:
-        if wrong := [*given, *([] if out is None else ["out"])]:
-            raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(wrong), fix="pass None")
-        return _Offer({}, {}, identify(semiring), options, on_device=False, domain=memory_domain())
-    for name in "ab":
-        if name not in given:
-            raise ProblemError(f"{name} is missing", expected="an array, without elements if need be", got="None")
-    shapes = {name: as_matrix(name, x).shape for name, x in given.items()}
-    # parts need not fit each other, but their dtypes must: so arrays of one element stand for them
-    arrays = kind_of("gemm", given)
-    stand_ins = {name: np.empty((1, 1), arrays.take("gemm", name, x).dtype) for name, x in given.items()}
-    arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
-    names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
-    fields = {name: getattr(arguments.problem, name) for name in names}
-    return _Offer(shapes, fields, identify(semiring), options, arrays.on_device, memory_domain())
-
-
-def _check(comm: Any, offers: list[_Offer]) -> None:
-    """Raise on all ranks unless they were given the same but for shapes."""
-    check_equal(comm, "layout, grid and other options", [offer.options for offer in offers])
-    check_equal(comm, "semiring", [offer.semiring for offer in offers])
-    holding = [offer for offer in offers if offer.fields]
-    check_equal(comm, "whether operands lie on a GPU", [offer.on_device for offer in holding])
-    check_equal(comm, "which of a, b and c are given", [", ".join(offer.shapes) for offer in holding])
-    for name in holding[0].fields:
-        check_equal(comm, name, [str(offer.fields[name]) for offer in holding])
-
-
 class _Decomposed(NamedTuple):
     """The whole product in parts, its decomposition, the product as a problem, and what its memory depends on."""
 
@@ -299,7 +193,7 @@ class _Decomposed(NamedTuple):
     room: dict[str, Any]
 
 
-def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arrays: Arrays, out: Any) -> _Decomposed:
+def _decompose_together(comm: Any, offers: list[Offer], semiring: Semiring, arrays: Arrays, out: Any) -> _Decomposed:
     """Return what `_decompose` does; if it raises, or `out` takes no result, all ranks raise DistributedError."""
     made: list[_Decomposed] = []
 
@@ -312,7 +206,7 @@ def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arr
     return made[0]
 
 
-def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arrays) -> _Decomposed:
+def _decompose(offers: list[Offer], ranks: int, semiring: Semiring, arrays: Arrays) -> _Decomposed:
     """Return the whole product and its decomposition; raises as `gemm` does."""
     options = offers[0].options
     grid = options.parsed_grid()
@@ -338,7 +232,7 @@ def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arr
     return _Decomposed(whole, sizes, problem, room)
 
 
-def _kind(given: dict[str, Any], offer: _Offer) -> Arrays:
+def _kind(given: dict[str, Any], offer: Offer) -> Arrays:
     """Return the kind of the arrays of the whole product, also on a rank that has none of them."""
     if not offer.on_device or given:
         return kind_of("gemm", given)

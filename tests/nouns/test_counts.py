@@ -10,7 +10,7 @@ import pytest
 
 from harness import Blocking, PlanError, Problem, ProblemError, gemm, gemm_argk, threads
 from harness.distributed.grid import Grid
-from harness.distributed.spmd import Options
+from harness.distributed.offers import Options
 from harness.linalg import trsm
 from harness.paths import shortest_paths
 from harness.scalars import as_count
