@@ -49,7 +49,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def _no_call_is_remembered() -> None:
     """What one test has computed shortens no call of another, which may watch what a call does."""
-    from harness.api import staged  # after the environment is set
+    from harness.api.remembered import staged  # after the environment is set
 
     staged.forget()
 

@@ -2,7 +2,7 @@
 
 A call chooses the kind once, at its edge, by the types of its arguments. Products of CuPy arrays are computed on the
 GPU that holds them, in its current stream, without a copy. CuPy is never imported here: a caller with its arrays has
-loaded it. Arrays of other libraries come as views of one of these kinds (harness/api/views.py).
+loaded it. Arrays of other libraries come as views of one of these kinds (harness/api/libraries/views.py).
 """
 
 from __future__ import annotations

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.api import libraries, repeats, staged, view_products
+from harness.api import libraries
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.choice import choose, limited_shortcut
+from harness.api.libraries import view_products
 from harness.api.limits import check_threads, limited_to, machine_of
-from harness.api.shortcuts import known_shortcuts, new_result, plain_shortcut
+from harness.api.remembered import repeats, staged
+from harness.api.remembered.shortcuts import known_shortcuts, new_result, plain_shortcut
 from harness.errors import ProblemError
 from harness.interface import Backend, Prepared, Shortcut, make_plan, prepare
 from harness.operands import Operands

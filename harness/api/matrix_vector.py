@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.api import repeats
 from harness.api.arguments import as_numbers, check_out, choose_dtypes, common_batch
 from harness.api.arrays import kind_of
 from harness.api.gemm import gemm
 from harness.api.libraries import library_of
-from harness.api.views import any_library
+from harness.api.libraries.views import any_library
+from harness.api.remembered import repeats
 from harness.errors import ProblemError
 from harness.semiring import as_semiring
 

@@ -34,7 +34,7 @@ from typing import Any
 
 from harness.api import argk, choice, gemm, limits, predecessors
 from harness.api.arrays import Arrays, as_array, is_masked, kind_of
-from harness.api.views import any_library
+from harness.api.libraries.views import any_library
 from harness.errors import ProblemError
 from harness.problem import Problem
 from harness.scalars import as_count

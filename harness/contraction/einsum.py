@@ -10,8 +10,8 @@ from harness.api.arguments import as_numbers, check_out
 from harness.api.arrays import kind_of
 from harness.api.choice import check_backend
 from harness.api.libraries import library_of
+from harness.api.libraries.views import by_views
 from harness.api.limits import check_threads
-from harness.api.views import by_views
 from harness.contraction import path as paths
 from harness.contraction import recipes
 from harness.contraction.evaluation import Evaluation

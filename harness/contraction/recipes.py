@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from harness.api.gemm import gemm
-from harness.api.repeats import MOST, Recent
+from harness.api.remembered.repeats import MOST, Recent
 from harness.contraction import path as paths
 from harness.contraction.lowering import Labelled, Lowering, lower
 from harness.contraction.subscripts import Contraction

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.api.arrays import Arrays, kind_of
 from harness.api.libraries import library_of
-from harness.api.views import Giver, any_library
+from harness.api.libraries.views import Giver, any_library
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_finite, check_option, check_rows, read_matrices
 from harness.linalg.products import Products

@@ -4,7 +4,8 @@
 algorithm vouches for it: operands share no memory with the result, so that products go straight into the window. A
 product is added to its window in place where the backend can (`accumulates_in_place`).
 
-Products on a device are remembered by layout, as `harness.api.repeats` does: an algorithm called again prepares none.
+Products on a device are remembered by layout (`harness.api.remembered.repeats`): an algorithm called again prepares
+none.
 Those of an algorithm whose windows depend on layouts alone are recorded whole (`tapes`).
 On the host those of a backend that has shortcuts take them, as `gemm` does: they are neither planned nor prepared.
 """
@@ -20,11 +21,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from harness import arithmetic
-from harness.api import repeats
 from harness.api.arrays import Arrays
 from harness.api.choice import check_backend, choose, limited_shortcut
 from harness.api.limits import check_threads, limited_to, machine_of
-from harness.api.shortcuts import shortcut_of
+from harness.api.remembered import repeats
+from harness.api.remembered.shortcuts import shortcut_of
 from harness.interface import Backend, Prepared, Repeat, Shortcut, make_plan, prepare
 from harness.linalg.stages import Stages
 from harness.linalg.tapes import Tape

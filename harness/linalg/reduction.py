@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.api.views import any_library
+from harness.api.libraries.views import any_library
 from harness.linalg.arguments import check_count, check_finite, check_square, read_matrices
 from harness.linalg.column_kernel import PanelColumns
 from harness.linalg.products import Products

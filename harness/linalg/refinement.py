@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.api.arrays import Arrays
-from harness.api.views import any_library
+from harness.api.libraries.views import any_library
 from harness.errors import ConvergenceError, ProblemError
 from harness.linalg.arguments import (
     check_count,

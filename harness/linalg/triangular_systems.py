@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from harness.api.arrays import Arrays
-from harness.api.views import any_library
+from harness.api.libraries.views import any_library
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_flag, check_option, check_rows, check_square, read_matrices
 from harness.linalg.products import Products

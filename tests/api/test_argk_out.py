@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness import ProblemError, gemm_argk
-from harness.api import staged
+from harness.api.remembered import staged
 
 
 def numbers(*shape, seed=0):

@@ -11,9 +11,10 @@ import pytest
 
 import harness
 from harness import Backend, Execution, Machine, Operands, Plan, Problem, gemm, registry
-from harness.api import choice, staged
+from harness.api import choice
 from harness.api import gemm as api_gemm
 from harness.api.choice import choose
+from harness.api.remembered import staged
 from harness.machine import detect
 from harness.tuning import static_order
 from harness.tuning.choice import orders

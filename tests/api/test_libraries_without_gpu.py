@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from harness import ProblemError, gemm, gemm_argk, gemv, ger, syrk
-from harness.api import repeats
 from harness.api.libraries import gpu as of_gpu
+from harness.api.remembered import repeats
 from tests._support import shelf
 from tests._support.fake_cupy import Array, OnDevice
 from tests._support.fake_torch import Cupy, Ndarray, Tensor, Torch

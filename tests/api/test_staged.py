@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness import free_memory, gemm, gemm_argk, registry, syrk
-from harness.api import staged
+from harness.api.remembered import staged
 from harness.errors import ProblemError
 
 M, N, K = 6, 5, 7

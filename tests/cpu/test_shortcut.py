@@ -19,7 +19,7 @@ from backends.cpu._vector.unit import usable_units
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
 from harness.api import gemm as api_gemm
-from harness.api import shortcuts, staged
+from harness.api.remembered import shortcuts, staged
 from harness.interface import prepare
 from harness.tuning import simd_parts as tuning_parts
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.api import repeats
+from harness.api.remembered import repeats
 from tests.gpu.host_gpu import install
 
 

@@ -13,7 +13,7 @@ import pytest
 from backends.gpu._base import tiled_rung
 from backends.gpu._program.packed import PackedProgram
 from harness import ProblemError, gemm, gemm_argk
-from harness.api import repeats
+from harness.api.remembered import repeats
 from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING
 from tests.gpu.host_kernels import COMPILER

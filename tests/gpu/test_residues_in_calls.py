@@ -10,9 +10,9 @@ from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda import device
 from backends.gpu._residues.product import stack_bytes
 from backends.gpu.ozaki import panel_columns
-from harness.api import repeats
 from harness.api.arrays import kind_of
 from harness.api.choice import choose
+from harness.api.remembered import repeats
 from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.problem import Problem

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from harness import ProblemError, gemm
-from harness.api import repeats
+from harness.api.remembered import repeats
 from harness.tuning.gpu import triangles as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import COMPILER

@@ -8,7 +8,7 @@ from backends.gpu._program.program import Matrix, Place
 from backends.gpu._strassen import passes
 from backends.gpu.libraries import _peer
 from harness import Operands, PlanError, Problem, gemm, registry
-from harness.api import repeats
+from harness.api.remembered import repeats
 from harness.interface import prepare
 from harness.machine import detect
 from harness.proof.verify import verify

@@ -25,15 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.api import libraries, repeats, staged, view_products
+from harness.api import libraries
 from harness.api.argk.given import check_pair, is_computed_into, pair_of
 from harness.api.argk.locator import Locator
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, kind_of
 from harness.api.choice import choose
 from harness.api.gemm import as_batch, enough_memory
+from harness.api.libraries import view_products
+from harness.api.libraries.view_products import ARGK
 from harness.api.limits import check_threads, limited_to
-from harness.api.view_products import ARGK
+from harness.api.remembered import repeats, staged
 from harness.errors import ProblemError
 from harness.interface import Backend
 from harness.operands import Operands

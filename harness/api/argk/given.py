@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.api.arguments import check_out
 from harness.api.arrays import Arrays
-from harness.api.view_products import NAMES
+from harness.api.libraries.view_products import NAMES
 from harness.errors import ProblemError
 
 Pair = tuple[Any, Any]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.api import repeats
 from harness.api.libraries import Library
 from harness.api.libraries.gpu import cupy
-from harness.api.views import by_views
+from harness.api.libraries.views import by_views
+from harness.api.remembered import repeats
 
 ARGK = np.dtype(np.int32)  # of the second result of `gemm_argk`
 NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
