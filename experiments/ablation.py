@@ -88,16 +88,9 @@ EXPERIMENT = Experiment(
     figures=(
         Figure(
             "ablation",
-            "bars",
-            "A rung without one of its ideas",
-            {
-                "panels": "panel",
-                "value": "time_ratio",
-                "peak": False,
-                "finding": "ablation",
-                "steps": STEPS,
-                "whole": WHOLE,
-            },
+            "factors",
+            "Each idea of the ladder alone, plus_times float64, one thread",
+            {"where": {"threads": 1, "role": "switch"}, "finding": "ablation", "steps": STEPS, "whole": WHOLE},
         ),
         Figure(
             "ablation_orders",

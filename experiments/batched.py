@@ -51,10 +51,10 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return all_cases
 
 
-def _figure(name: str, title: str, place: str, finding: str) -> Figure:
-    """Return a field for each batch and call: its speed over the library's."""
-    options = {"rows": ["setting", "shape"], "columns": "contender", "x_label": "call", "where": {"place": place}}
-    return Figure(name, "heatmap", title, {**options, "finding": finding})
+def _figure(name: str, title: str, where: str, subject: str, **options: str | list[str]) -> Figure:
+    """Return a row for each batch: the speed of `subject` over the fastest library's."""
+    rows = {"rows": ["setting", "shape"], "where": {"place": where}, "subject": subject, "value": "over_fastest"}
+    return Figure(name, "strip", title, {**rows, **options})
 
 
 EXPERIMENT = Experiment(
@@ -62,9 +62,17 @@ EXPERIMENT = Experiment(
     question="How fast are batches of small products, against the libraries that loop over them?",
     cases=cases,
     figures=(
-        _figure("batched", "Batches, a call each", "host", "fastest"),
-        _figure("batched_gpu", "Batches on the GPU, a call each", "gpu", "fastest"),
-        _figure("batched_min_plus", "Batches over min_plus", "gpu, min_plus", "over_reference"),
+        _figure("batched", "Batches, a call each", "host", "gemm", finding="over_fastest"),
+        _figure("batched_gpu", "Batches on the GPU, a call each", "gpu", "gemm", finding="over_fastest"),
+        _figure(
+            "batched_min_plus",
+            "Batches over min_plus on the GPU, over plus_times by CuPy",
+            "gpu, min_plus",
+            "gemm, min_plus",
+            value="speed_up",
+            place=["setting", "shape"],
+            finding="subject_over_reference",
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

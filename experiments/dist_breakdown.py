@@ -72,6 +72,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(found)
 
 
+ONE_PRODUCT = {"largest": "n", "within": "semiring", "finding": "stages", "ratios": False}
 EXPERIMENT = Experiment(
     name="dist_breakdown",
     question="Where does the time of a distributed product go, in the first call and in a warm one?",
@@ -81,8 +82,14 @@ EXPERIMENT = Experiment(
             "dist_breakdown",
             "stages",
             "Where a distributed call spends its time",
-            {"finding": "stages", "ratios": False},
+            {**ONE_PRODUCT, "where": {"semiring": "plus_times", "device": None}},
             prominence=60,
+        ),
+        Figure(
+            "dist_breakdown_gpu",
+            "stages",
+            "Where a distributed call on GPUs spends its time",
+            {**ONE_PRODUCT, "where": {"device": "gpu"}},
         ),
     ),
     budget={

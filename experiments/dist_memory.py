@@ -28,7 +28,12 @@ EXPERIMENT = Experiment(
     question="How much memory does a rank need on each grid, at once and in panels, over the formula?",
     cases=cases,
     figures=(
-        Figure("dist_memory", "grids", "Memory of the fullest rank, by grid", {"counts": "bytes", "finding": "counts"}),
+        Figure(
+            "dist_memory",
+            "grids",
+            "Memory of the fullest rank, by grid, on the most ranks that counted",
+            {"counts": "bytes", "largest": "ranks", "within": "device", "finding": "counts"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=1, seconds=0.1),

@@ -73,7 +73,14 @@ EXPERIMENT = Experiment(
             "dist_peers",
             "bars",
             f"{SUBJECT} and other systems that spread arrays",
-            {"panels": ["problem", "n", "device"], "peak": False, "finding": "peers"},
+            {
+                "panels": ["problem", "n", "device"],
+                "largest": "n",
+                "within": ["problem", "device"],
+                "peak": False,
+                "finding": "peers",
+                "ratios": False,  # to the reference; the finding says which of its own are undecided
+            },
             prominence=71,
         ),
     ),

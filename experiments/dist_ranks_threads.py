@@ -41,7 +41,7 @@ EXPERIMENT = Experiment(
             "dist_ranks_threads",
             "bars",
             f"{SUBJECT}, ranks x threads",
-            {"panels": ["problem", "n"], "peak": False, "finding": "splits"},
+            {"panels": ["problem", "n"], "largest": "n", "within": "problem", "peak": False, "finding": "splits"},
         ),
     ),
     budget={

@@ -66,7 +66,12 @@ EXPERIMENT = Experiment(
     question="How many words does a rank receive on each grid, over the formula and over what it must receive?",
     cases=cases,
     figures=(
-        Figure("dist_volume", "grids", "Words that a rank receives, by grid", {"counts": "words", "finding": "counts"}),
+        Figure(
+            "dist_volume",
+            "grids",
+            "Words that a rank receives, by grid, on the most ranks that counted",
+            {"counts": "words", "largest": "ranks", "within": "device", "finding": "counts"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=1, seconds=0.1),

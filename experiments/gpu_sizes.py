@@ -46,7 +46,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(all_cases, machine, kind=kind_of_size(LEAST))
 
 
-OPTIONS = {"rows": ["semiring", "dtype"], "subject": SUBJECT, "finding": "losses"}
+# Ways to treat partial tiles are held against each other by `gpu_edges`.
+USED = {"contender": [SUBJECT, "gpu-tensor-core", VENDOR]}
 # Smaller products take less time than their launch.
 LARGE = sorted({n for of_preset in SIZES.values() for n in of_preset if n >= 500} | {*SIZES["smoke"]})
 
@@ -59,13 +60,19 @@ EXPERIMENT = Experiment(
             "gpu_sizes",
             "lines",
             "Rate against size on a GPU",
-            {"x": "n", "marker": "kind", "panels": "problem", **OPTIONS},
+            {"where": USED, "x": "n", "marker": "kind", "panels": "problem", "subject": SUBJECT, "finding": "grows"},
         ),
         Figure(
             "gpu_sizes_loss",
             "ragged",
             "Rate lost at sizes that fit no tile, on a GPU",
-            {**OPTIONS, "where": {"n": LARGE}, "tile": TILE},
+            {
+                "where": {**USED, "n": LARGE},
+                "rows": ["semiring", "dtype"],
+                "subject": SUBJECT,
+                "tile": TILE,
+                "finding": "losses",
+            },
         ),
     ),
     budget={

@@ -34,7 +34,15 @@ EXPERIMENT = Experiment(
             "gpu_small_products",
             "lines",
             "Small products on the GPU, and what it takes to launch them",
-            {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "launches": True, "finding": "fastest"},
+            {
+                "x": "n",
+                "panels": "problem",
+                "value": "time",
+                "y_scale": "log",
+                "launches": True,
+                "subject": SUBJECT,
+                "finding": "launches",
+            },
         ),
     ),
     budget={

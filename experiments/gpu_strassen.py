@@ -48,7 +48,7 @@ def _case(n: int, dtype: str, base: str) -> Case:
     return Case({**axes, **DEVICE}, contenders, {"problem": problem, "family": FAMILY, "seed": 1})
 
 
-OPTIONS = {"x": "n", "panels": ["base", "dtype"], "marker": "kind"}
+OPTIONS = {"x": "n", "where": {"base": VENDOR}, "panels": ["base", "dtype"], "marker": "kind"}
 
 EXPERIMENT = Experiment(
     name="gpu_strassen",

@@ -45,6 +45,7 @@ def gpu_rungs() -> list[Contender]:
 
 
 PANELS = {"panels": ["problem", "n", "device"], "ratios": False}
+ORDINARY = {"semiring": "plus_times"}  # others move as much
 EXPERIMENT = Experiment(
     name="intensity",
     question="Do loads alone explain how fast each rung of the ladder is?",
@@ -54,13 +55,13 @@ EXPERIMENT = Experiment(
             "intensity",
             "predicted",
             "The rate that loads allow beside the measured one, rung by rung",
-            {**PANELS, "finding": "predicted"},
+            {**PANELS, "where": ORDINARY, "finding": "predicted"},
         ),
         Figure(
             "intensity_bound",
             "reuse",
             "Loads through a fast memory of any size, and the bound of Hong and Kung",
-            {**PANELS, "where": {"n": [96, 512, 1024], "device": None}, "finding": "over_bound"},
+            {**PANELS, "where": {**ORDINARY, "n": [96, 512, 1024], "device": None}, "finding": "over_bound"},
         ),
     ),
     budget={

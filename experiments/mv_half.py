@@ -88,9 +88,9 @@ def _case(
 def _figure(*, on_gpu: bool) -> Figure:
     options = {
         "where": {"device": "gpu" if on_gpu else None, "semiring": "plus_times", "dtype": "float32"},
-        "rows": "contender",
-        "columns": "size",
-        "x_label": "routine and size",
+        "rows": "size",
+        "columns": "contender",
+        "x_label": "backend",
         "value": "time_ratio",
         "finding": "fastest",
     }

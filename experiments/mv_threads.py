@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
         Figure(
             "mv_threads",
             "lines",
-            "Threads of four columns",
+            "Rate of reading by threads that load at once",
             {
                 "x": "threads_at_once",
                 "x_label": "threads with loads of 16 bytes; an H200 holds 270,336 at a time",

@@ -50,12 +50,14 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     ]
 
 
-def _figure(name: str, title: str, value: str, finding: str) -> Figure:
+def _figure(name: str, title: str, value: str, finding: str, device: str | None) -> Figure:
+    """Return a figure of the sizes that fit no tile, which the question is about."""
     options = {
+        "where": {"kind": ODD, "device": device},
         "x": "n",
         "x_label": "n (log scale)",
         "value": value,
-        "panels": ["setting", "kind"],
+        "panels": "setting",
         "peak": False,
         "finding": finding,
         "algorithm": "QR",
@@ -68,8 +70,10 @@ EXPERIMENT = Experiment(
     question="What does a faster product buy the QR factorisation, at sizes that fit no tile?",
     cases=cases,
     figures=(
-        _figure("qr", "QR by the backend of its products", "rate", "speeds"),
-        _figure("qr_shares", "QR", "share", "product_shares"),
+        _figure("qr", "QR by the backend of its products", "rate", "speeds", None),
+        _figure("qr_shares", "QR: the part of its time in products", "share", "product_shares", None),
+        _figure("qr_gpu", "QR on the GPU by the backend of its products", "rate", "speeds", "gpu"),
+        _figure("qr_shares_gpu", "QR on the GPU: the part of its time in products", "share", "product_shares", "gpu"),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

@@ -62,7 +62,14 @@ EXPERIMENT = Experiment(
             "strassen",
             "lines",
             "Strassen's algorithm against its base",
-            {"x": "n", "value": "time_ratio", "y_scale": "log", "panels": "setting", "finding": "pays"},
+            {
+                "where": {"dtype": "float64"},
+                "x": "n",
+                "value": "time_ratio",
+                "y_scale": "log",
+                "panels": "setting",
+                "finding": "pays",
+            },
             prominence=55,
         ),
         Figure(

@@ -41,8 +41,12 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     ]  # fmt: skip
 
 
-def _figure(name: str, title: str, value: str, finding: str) -> Figure:
+def _figure(name: str, title: str, value: str, finding: str, device: str | None) -> Figure:
+    """Return a figure of the solves with the most columns."""
     options = {
+        "where": {"device": device},
+        "largest": "columns_of_b",
+        "within": "setting",
         "x": "block",
         "x_label": "rows of a diagonal block (logarithmic)",
         "value": value,
@@ -53,13 +57,24 @@ def _figure(name: str, title: str, value: str, finding: str) -> Figure:
     return Figure(name, "lines", title, options)
 
 
+ERRORS = "residual", "residuals"  # value and finding
 EXPERIMENT = Experiment(
     name="trsm_blocks",
     question="How long should the inverted diagonal blocks of a triangular solve be, in time and in accuracy?",
     cases=cases,
     figures=(
-        _figure("trsm_blocks", "Triangular solve", "time", "speeds"),
-        _figure("trsm_residuals", "Triangular solve", "residual", "residuals"),
+        _figure("trsm_blocks", "Triangular solve: time by the length of blocks", "time", "speeds", None),
+        _figure("trsm_residuals", "Triangular solve: error by the length of blocks", *ERRORS, None),
+        _figure(
+            "trsm_blocks_gpu", "Triangular solve on the GPU: time by the length of blocks", "time", "speeds", "gpu"
+        ),
+        _figure(
+            "trsm_residuals_gpu",
+            "Triangular solve on the GPU: error by the length of blocks",
+            "residual",
+            "residuals",
+            "gpu",
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

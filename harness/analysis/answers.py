@@ -35,7 +35,8 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     roofs = [cell for cell in own if rates.is_roof(cell)]
     chosen = rates.select((cell for cell in own if not rates.is_roof(cell)), figure.options.get("where", {}))
     if "largest" in figure.options:
-        chosen = _largest(chosen, figure.options["largest"], figure.options["panels"])
+        within = figure.options.get("within", figure.options.get("panels", ()))
+        chosen = _largest(chosen, figure.options["largest"], within)
     peaks_elsewhere = [
         cell
         for cell in everything
@@ -46,9 +47,9 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     return Shown([*roofs, *chosen], peaks_elsewhere)
 
 
-def _largest(cells: list[Cell], side: str, panels: str) -> list[Cell]:
-    """Return the cells of each panel where `side` is largest: presets may differ in it."""
-    groups = rates.group(cells, lambda cell: rates.axis(cell, panels)).values()
+def _largest(cells: list[Cell], side: str, within: str | Sequence[str]) -> list[Cell]:
+    """Return the cells where `side` is largest among those that stand together on the axes `within`."""
+    groups = rates.group(cells, lambda cell: rates.words(cell, within)).values()
     most = [max((rates.axis(cell, side) or 0 for cell in group), default=0) for group in groups]
     return [
         cell for group, at in zip(groups, most, strict=True) for cell in group if (rates.axis(cell, side) or 0) == at

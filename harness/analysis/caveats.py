@@ -21,6 +21,8 @@ NOT_REPLICATED = "what differs from process to process is not in their intervals
 # Of so many contenders each is named.
 MOST_NAMED = 6
 LONGEST_REASON = 300
+# Of launch-bound sizes below a figure, in characters: longer lists are counted.
+LONGEST_SIZES = 120
 
 OFFLOAD_THRESHOLD = "Offload threshold"
 _OFFLOAD_MEANING = "from where on it is surely faster than the best of the CPU"
@@ -111,9 +113,17 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     bound = analysis_conditions.launch_bound(timed)
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),
-        *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {'. '.join(bound)}"] if bound else []),
+        *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {_few(bound, timed)}"] if bound else []),
         *([f"To keep in mind: {', '.join(counted)}; the report says which"] if counted else []),
     ]
+
+
+def _few(sizes: Sequence[str], timed: Sequence[Cell]) -> str:
+    """Return the sentences about launch-bound sizes if they are short, else how many times are launch-bound."""
+    told = ". ".join(sizes)
+    if len(told) <= LONGEST_SIZES:
+        return told
+    return f"{sum(map(analysis_conditions.is_launch_bound, timed))} of {len(timed)} times; the report says which"
 
 
 class Undecided(NamedTuple):

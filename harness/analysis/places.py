@@ -16,6 +16,12 @@ def ends_in_words(found: Sequence[tuple[float, Cell]], form: str) -> str:
     return f"{least:{form}} ({place(where)}{conditions.weakness(where)}) to {most:{form}}"
 
 
+def verb(name: str, singular: str = "has", plural: str = "have") -> str:
+    """Return the verb for a contender's name: "2 levels have", "blocks have", "cpu-blis has"."""
+    noun = name.partition(", ")[0].partition(" of ")[0].split()[-1]
+    return plural if noun.endswith("s") and "-" not in noun else singular
+
+
 def place(cell: Cell) -> str:
     """Return the sizes of the matrix, or where on the axes of its case `cell` stands."""
     if "rows" in cell.axes and "columns" in cell.axes:

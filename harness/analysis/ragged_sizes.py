@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.analysis import rates
+from harness.analysis.conditions import is_firm
 from harness.stats import statistics
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -39,6 +40,22 @@ def losses(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str,
         own_losses = _losses_in_window(own, x) if sweeps else _losses_at_ragged_sizes(own, x)
         found[contender, row] = found.get((contender, row), []) + own_losses
     return {name: points for name, points in found.items() if points}
+
+
+def firm_sizes(cells: Iterable[Cell], options: Mapping[str, Any]) -> set[tuple[str, int]]:
+    """Return by contender the sizes whose time may be named as the worst: of several samples, no core taken away."""
+    x = options.get("x", "n")
+    return {(cell.contender, rates.axis(cell, x)) for cell in rates.contenders(cells) if cell.is_ok and is_firm(cell)}
+
+
+def worst(points: Sequence[tuple[int, float]], firm: Collection[int]) -> tuple[int, float]:
+    """Return the size with the largest loss and the loss: of the `firm` sizes, where one of those is large at all.
+
+    What they are held against may not be firm: sizes of whole tiles farther away are no measure.
+    """
+    own = [point for point in points if point[0] in firm]
+    is_enough = bool(own) and max(loss for _, loss in own) >= statistics.median([loss for _, loss in points])
+    return max(own if is_enough else points, key=lambda point: point[1])
 
 
 def _losses_at_ragged_sizes(series: list[Cell], x: str) -> list[tuple[int, float]]:

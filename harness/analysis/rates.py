@@ -26,7 +26,8 @@ LINK = "link"
 def axis(cell: Cell, name: str) -> Any:
     """Return where `cell` stands on an axis: its own axes, else its problem's, else None.
 
-    ``"problem"`` is semiring and dtype, ``"backend"`` the one that computed it, ``"threads"`` its number of threads.
+    ``"problem"`` is semiring and dtype, ``"backend"`` the one that computed it, ``"threads"`` its number of threads,
+    ``"contender"`` its name.
     ``"device"`` is None for the host: a case on a device may have contenders of the host, and the other way round.
     """
     if name == "device":
@@ -34,14 +35,18 @@ def axis(cell: Cell, name: str) -> Any:
         return {"cpu": None, "gpu": "gpu"}.get(family, cell.axes.get("device"))
     if name in cell.axes:
         return cell.axes[name]
-    if name == "problem":
-        return f"{axis(cell, 'semiring')} {axis(cell, 'dtype')}"
-    if name == "backend":
-        return cell.arguments.get("backend", cell.contender)
-    if name == "threads":
-        return cell.threads
+    if name in _OF_CELL:
+        return _OF_CELL[name](cell)
     problem = cell.facts.get("problem") or cell.arguments.get("problem") or {}
     return problem.get(name)
+
+
+_OF_CELL: dict[str, Callable[[Cell], Any]] = {
+    "problem": lambda cell: f"{axis(cell, 'semiring')} {axis(cell, 'dtype')}",
+    "contender": lambda cell: cell.contender,
+    "backend": lambda cell: cell.arguments.get("backend", cell.contender),
+    "threads": lambda cell: cell.threads,
+}
 
 
 def words(cell: Cell, names: str | Sequence[str]) -> str:

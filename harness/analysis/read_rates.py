@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from harness.analysis import peaks, rates, rivals
-from harness.analysis.places import ends_in_words
+from harness.analysis.places import ends_in_words, verb
 from harness.experiment import Json
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -82,7 +82,8 @@ def shares(cells: list[Cell], options: Json) -> str:
 
 def speeds(cells: list[Cell], options: Json) -> str:
     """Return the speed of each contender over that of the reference, both ends; those on a device by themselves."""
-    return _over_references("Speed", _ratios(cells, lambda cell, base: 1 / rates.time_ratio(cell, base).estimate))
+    ratios = _ratios(cells, lambda cell, base: 1 / rates.time_ratio(cell, base).estimate)
+    return _over_references(("has", "have"), "times the speed of", ratios)
 
 
 Ratio = Callable[[Cell, Cell], float | None]
@@ -99,17 +100,20 @@ def _ratios(cells: list[Cell], ratio: Ratio) -> dict[tuple[str, bool], dict[str,
     return found
 
 
-def _over_references(what: str, found: dict[tuple[str, bool], dict[str, list[float]]]) -> str:
-    """Return "Speed over cpu-numpy: cpu-simd 0.71 to 0.80, LAPACK 3.5; on the GPU, over gpu-cublas: gpu-tuned 1.1"."""
-    parts = list[str]()
+def _over_references(verbs: tuple[str, str], over: str, found: dict[tuple[str, bool], dict[str, list[float]]]) -> str:
+    """Return "cpu-simd has 0.71 to 0.80 times the speed of cpu-numpy, LAPACK 3.5; on the GPU gpu-tuned has 1.1 ..."."""
+    parts, told = list[str](), list[str]()
     are_on_both = len({is_on_device for _, is_on_device in found}) > 1
-    for (reference, is_on_device), own in found.items():
-        place = f"on the {'GPU' if is_on_device else 'CPU'}" if are_on_both and (parts or is_on_device) else ""
-        over = f"over {reference}" if not parts or not place or reference not in parts[0] else ""
-        beginning = " ".join(filter(None, [what, over, place])) if not parts else ", ".join(filter(None, [place, over]))
-        values = ", ".join(f"{name} {_span(ratios)}" for name, ratios in (_ends_of(own) if parts else own).items())
-        parts.append(f"{beginning}: {values}")
-    return "; ".join(parts)
+    for (reference, is_on_device), every in found.items():
+        own = _ends_of(every) if parts else every
+        (name, ratios), *others = own.items()
+        of = f"{over} {reference}" if reference not in told else "times"
+        words = f"{verb(name, *verbs)} {_span(ratios)} {of}"
+        place = f"on the {'GPU' if is_on_device else 'CPU'} " if are_on_both else ""
+        told.append(reference)
+        parts.append(", ".join([f"{place}{name} {words}", *(f"{other} {_span(its)}" for other, its in others)]))
+    sentence = "; ".join(parts)
+    return sentence[0].upper() + sentence[1:] if sentence.startswith("on ") else sentence
 
 
 def _ends_of(own: dict[str, list[float]]) -> dict[str, list[float]]:
@@ -132,7 +136,7 @@ def knees(cells: list[Cell], options: Json) -> str:
             most = max(cell.rate for cell in done)
             knee = next(cell for cell in done if cell.rate >= KNEE * most)
             found.append(f"{rates.axis(knee, options['x']):,}{' threads' * (not found)} with {name}")
-    return f"{100 * KNEE:.0f} % of the best rate take {', '.join(found)}" if found else ""
+    return f"{100 * KNEE:.0f} % of the best rate needs {', '.join(found)}" if found else ""
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
@@ -155,26 +159,25 @@ def crossings(cells: list[Cell], options: Json) -> str:
             slower = [x for x, ratio in ratios if ratio <= 1]
             beyond = [x for x, _ in ratios if not slower or x > max(slower)]
             found.setdefault(name, []).append((min(beyond, default=math.inf), ratios[-1][0], panel))
-    said = (_crossing(name, own, options["point"].format) for name, own in found.items())
+    said = (f"than {name} {_crossing(own, options['point'].format)}" for name, own in found.items())
     return f"{options.get('who', options['subject'])} is faster {'; '.join(said)}" if found else ""
 
 
-def _crossing(name: str, found: Sequence[tuple[float, float, str]], point: Callable[[float], str]) -> str:
-    """Return "from 20 % on against A (rows)", or "from 20 % (rows) to 40 % (band) on against A"."""
+def _crossing(found: Sequence[tuple[float, float, str]], point: Callable[[float], str]) -> str:
+    """Return "from 20 % on (rows)", "from 20 % on (rows), at the latest from 40 % (band)" or "nowhere up to 50 %"."""
     (first, most, where), (last, end, there) = min(found), max(found)
     if first == last:
         place = f"nowhere up to {point(most)}" if math.isinf(first) else f"from {point(first)} on"
-        return f"{place} against {name}{f' ({where})' if where and len(found) == 1 else ''}"
-    if math.isinf(last):
-        return f"from {point(first)} on against {name} ({where}), nowhere up to {point(end)} ({there})"
-    return f"from {point(first)} ({where}) to {point(last)} ({there}) on against {name}"
+        return f"{place}{f' ({where})' if where and len(found) == 1 else ''}"
+    latest = f"nowhere up to {point(end)}" if math.isinf(last) else f"at the latest from {point(last)}"
+    return f"from {point(first)} on ({where}), {latest} ({there})"
 
 
 def residuals(cells: list[Cell], options: Json) -> str:
     """Return the largest residual of each contender over that of the reference, and where."""
     found = _ratios(cells, _residual_over)
     worst = {place: {name: [max(times)] for name, times in own.items()} for place, own in found.items()}
-    return _over_references("Largest residuals", worst)
+    return _over_references(("leaves up to", "leave up to"), "times the residual of", worst)
 
 
 def _residual_over(cell: Cell, base: Cell) -> float | None:

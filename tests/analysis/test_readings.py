@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from harness.analysis import caveats, conditions
+from harness.analysis.findings import FINDINGS
 from harness.experiment import load_all
 from harness.report import tables
 from harness.report.figures import fields
@@ -117,3 +118,20 @@ def test_logarithmic_axes_have_plain_numbers(sweep):
     assert {"10", "100"} <= set(said)
     assert all(float(label) > 0 for label in said), "no powers, no exponents"
     assert not [label for label in said if "e" in label]
+
+
+def test_up_to_which_size_a_product_takes_no_longer_than_its_launch_is_said(sweep):
+    options = {"subject": "gpu-tuned"}
+    assert FINDINGS["launches"](sweep, options) == (
+        "A product by gpu-tuned takes no longer than its launch up to n=128 over plus_times float32"
+    )
+    slow = [read(cell, 1e3, launch_ns=9.0 * US) for cell in sweep]
+    assert FINDINGS["launches"](slow, options).endswith(" at no size over plus_times float32")
+    assert FINDINGS["launches"](sweep, {"subject": "gpu-naive"}) == ""
+
+
+def test_many_launch_bound_sizes_are_counted_below_a_figure(sweep, monkeypatch):
+    assert BOUND in " ".join(caveats.in_figure(sweep))
+    monkeypatch.setattr(caveats, "LONGEST_SIZES", 10)
+    bound = sum(map(conditions.is_launch_bound, sweep))
+    assert f": {bound} of {len(sweep)} times; the report says which" in " ".join(caveats.in_figure(sweep))

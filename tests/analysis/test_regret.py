@@ -63,9 +63,7 @@ def test_the_ratio_to_the_backend_that_auto_took_is_not_to_be_decided() -> None:
 def test_where_auto_took_the_best_its_choice_lost_nothing() -> None:
     slow = product({"auto": 3.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float32")
     told = finding(taking(slow, "cpu-simd"), {"subject": "auto"})
-    assert (
-        told == "auto takes 1.50 times the time of the best backend (median of 1 product); it took the best each time"
-    )
+    assert told == "auto takes the fastest backend for its product, at 1.50 times its time (median)"
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in slow]
     other = product({"auto": 2.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float64")
     told = finding([*taking(few, "cpu-numpy"), *taking(other, "cpu-simd")], {"subject": "auto"})

@@ -172,7 +172,7 @@ def test_dense_wins_from_the_density_on_at_which_it_stays_faster():
         slow = 0.5 if cell.axes["percent"] < 20 else 2.0
         made.append(dataclasses.replace(cell, samples_ns=[[1e6 * (slow if cell.contender == "scipy CSR" else 1)] * 8]))
     found = read_rates.FINDINGS["crossings"](made, EXPERIMENTS["sparse_crossover"].figures[0].options)
-    assert "from 20 % on against scipy CSR" in found
+    assert "is faster than scipy CSR from a density of 20 % on" in found
 
 
 def test_the_first_place_and_the_last_where_a_reference_becomes_faster_are_said():
@@ -183,12 +183,15 @@ def test_the_first_place_and_the_last_where_a_reference_becomes_faster_are_said(
         made.append(dataclasses.replace(cell, samples_ns=[[1e6 * (slow if cell.contender == "scipy CSR" else 1)] * 8]))
     options = EXPERIMENTS["sparse_crossover"].figures[0].options
     found = read_rates.FINDINGS["crossings"](made, options)
-    assert re.search(r"from 5 % \(.*columns\) to 20 % \(.*1 column\) on against scipy CSR", found), found
+    both = r"than scipy CSR from .* 5 % on \(.*columns\), at the latest from .* 20 % \(.*1 column\)"
+    assert re.search(both, found), found
     never = [cell for cell in made if cell.axes["n"] == 1 and cell.axes["percent"] < 20]
     beyond = [cell for cell in made if cell.axes["n"] != 1]
     assert "nowhere up to" in read_rates.FINDINGS["crossings"](never, options)
     mixed = read_rates.FINDINGS["crossings"]([*never, *beyond], options)
-    assert re.search(r"from 5 % on against scipy CSR \(.*columns\), nowhere up to \d+ % \(.*1 column\)", mixed), mixed
+    assert re.search(r"than scipy CSR from .* 5 % on \(.*columns\), nowhere up to .* \d+ % \(.*1 column\)", mixed), (
+        mixed
+    )
 
 
 @pytest.mark.parametrize("method", ["cpu-numpy", "library"])
@@ -245,7 +248,7 @@ def test_of_residuals_the_title_has_the_worst_over_the_reference():
         for c in cells(EXPERIMENTS["trsm_blocks"])
     ]
     found = read_rates.FINDINGS["residuals"](made, {})
-    assert found.startswith("Largest residuals over substitution: blocks 7.00, corrected 1.00")
+    assert found.startswith("blocks leave up to 7.00 times the residual of substitution, corrected 1.00")
 
 
 @pytest.mark.parametrize(("name", "of"), [("qr", "QR"), ("hessenberg", "the reduction")])
@@ -264,16 +267,16 @@ def test_the_winner_of_each_shape_and_the_knee_are_named():
         is_fast = cell.contender == ("256 x 1" if cell.axes.get("rows") == 10**6 else "1 x 256")
         made.append(dataclasses.replace(cell, samples_ns=[[1e5 if is_fast else 1e6] * 8]))
     found = FINDINGS["winners"](made, {})
-    assert found.startswith("Fastest are 256 x 1 (1,000,000 x 100), 1 x 256 (100,000 x 1,000)")
+    assert found.startswith("256 x 1 is fastest for 1,000,000 x 100, 1 x 256 for 1,000 x 100,000")
     more = [dataclasses.replace(c, case=f"{c.case}-{again}") for again in range(2) for c in made]
-    assert re.match(r"Fastest: 1 x 256 in \d of \d cases, 256 x 1 in 2$", FINDINGS["winners"](more, {}))
+    assert re.match(r"1 x 256 is fastest in \d of \d cases, 256 x 1 in 2$", FINDINGS["winners"](more, {}))
     made = [
         dataclasses.replace(c, samples_ns=[[1e6 * max(1, 2**16 / c.axes["threads_at_once"])] * 8])
         for c in cells(EXPERIMENTS["mv_threads"], machine=GPU)
         if "threads_at_once" in c.axes
     ]
     found = read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})
-    assert found.startswith("90 % of the best rate take 65,536 threads with 4 loads in flight, ")
+    assert found.startswith("90 % of the best rate needs 65,536 threads with 4 loads in flight, ")
 
 
 @pytest.mark.parametrize(("level", "maps"), [("memory", 4), ("cache", 2)])

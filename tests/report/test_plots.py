@@ -1,5 +1,7 @@
 import dataclasses
 import hashlib
+import itertools
+import math
 import os
 import re
 import subprocess
@@ -15,7 +17,7 @@ from harness.analysis import rates as analysis_rates
 from harness.analysis.findings import FINDINGS
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
-from harness.report.figures import drawing, sheet, values
+from harness.report.figures import drawing, fields, sheet, values
 from harness.report.figures.looks import COLOURS, PALETTE, Looks
 from harness.report.figures.sheet import Sheet, styled
 from harness.report.figures.values import short
@@ -438,6 +440,79 @@ def test_the_worst_size_of_a_sweep_is_named_and_in_the_title(tmp_path, sheets):
     assert re.search(
         r"cost cpu-simd [\d.]+ % of its rate, at worst (49|50|51) % \(size 544\)", sheets["dense_sweep"].title
     )
+
+
+def test_the_worst_size_of_a_figure_is_that_of_its_title_and_what_is_not_firm_is_hollow(tmp_path, sheets):
+    few = [
+        dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.samples_ns[0][:2]]])
+        if (c.contender, c.axes["size"]) == ("cpu-simd", 566)
+        else dataclasses.replace(c, samples_ns=[[2 * ns for ns in c.samples_ns[0]]])
+        if (c.contender, c.axes["size"]) == ("cpu-simd", 544)
+        else c
+        for c in cells(EXPERIMENTS["dense_sweep"])
+    ]
+    drawing.draw(EXPERIMENTS["dense_sweep"], few, MACHINE, tmp_path)
+    sheet = sheets["dense_sweep"]
+    assert "(size 544)" in sheet.title
+    assert "worst: size=544" in texts(sheet)
+    assert "worst: size=566" not in texts(sheet), "two samples name no worst"
+    hollow = [line for line in sheet.canvas.axes[0].lines if line.get_markerfacecolor() == "white"]
+    assert sum(len(line.get_xdata()) for line in hollow) == 1
+    assert any("Hollow: " in note for note in sheet.notes)
+
+
+def test_the_most_extra_work_from_a_size_on_never_rises(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["size_sweep"], cells(EXPERIMENTS["size_sweep"]), MACHINE, tmp_path)
+    lines = sheets["extra_work"].canvas.axes[0].lines
+    assert len(lines) == 4
+    for line in lines:
+        work = list(line.get_ydata())
+        assert work == sorted(work, reverse=True)
+
+
+def test_each_idea_of_a_ladder_has_a_row_and_all_of_them_two_below(tmp_path, sheets):
+    experiment = EXPERIMENTS["ablation"]
+    drawing.draw(experiment, cells(experiment), MACHINE, tmp_path)
+    (chart, *_) = sheets["ablation"].canvas.axes
+    names = [label.get_text() for label in chart.get_yticklabels()]
+    ideas = [idea for idea, *_ in experiment.figures[0].options["steps"]]
+    assert names == [*ideas, "all of these, multiplied", "cpu-packed over cpu-naive, measured"]
+    missing = [cell for cell in cells(experiment) if cell.contender != "no packing"]
+    drawing.draw(experiment, missing, MACHINE, tmp_path)
+    assert "Not every idea has a time with it and without it" in texts(sheets["ablation"])
+
+
+@pytest.mark.parametrize(("most", "rows"), [(0.4, 2), (1.0, 3), (2.0, 8), (5.0, 2), (8.0, 14)])
+def test_a_colour_bar_of_ratios_has_as_many_ticks_above_1_as_below_and_no_more_than_fit(most, rows):
+    ticks = fields.bar_ticks(most, rows)
+    assert 1.0 in ticks
+    assert ticks == sorted(ticks)
+    assert [1 / tick for tick in reversed(ticks)] == pytest.approx(ticks)
+    assert len(ticks) <= max(3, rows)
+    assert max(ticks) <= 2**most + 1e-6
+
+
+AT_PEAK = [("of_peak", 103.4, "at the peak"), ("of_peak", 98.2, "98.2"), ("rate", 103.4, "103")]
+
+
+@pytest.mark.parametrize(("value", "number", "words"), AT_PEAK)
+def test_a_field_a_little_above_the_peak_is_at_it(value, number, words):
+    assert fields.in_words(value, number) == words
+
+
+def test_rows_of_one_dot_have_one_column_of_numbers(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["batched"], cells(EXPERIMENTS["batched"]), MACHINE, tmp_path)
+    words = texts(sheets["batched"])
+    assert "geom. mean" not in words
+    assert "lowest" not in words
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.8, 2.6), (0.5, 1.9), (0.9, 3.1)])
+def test_ticks_of_ratios_stand_apart(low, high):
+    ticks = values._apart([tick for tick in values.FEW_RATIOS if low <= tick <= high], low, high)
+    assert 1.0 in ticks
+    least = min(math.log(above / below) for below, above in itertools.pairwise(ticks))
+    assert least >= values.LEAST_APART * math.log(high / low)
 
 
 def test_many_reasons_are_left_to_the_report():

@@ -35,7 +35,8 @@ def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, dra
     monkeypatch.setattr("experiments.dist_peers.installed", list)
     others = planted(EXPERIMENTS["dist_scaling"], machine=machine) if name == "dist_projection" else []
     sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others])
-    asked = [figure for figure in EXPERIMENTS[name].figures if machine.gpus or figure.name != "dist_gpu_scaling"]
+    of_gpus = ("dist_gpu_scaling", "dist_breakdown_gpu")
+    asked = [figure for figure in EXPERIMENTS[name].figures if machine.gpus or figure.name not in of_gpus]
     assert set(sheets) == {figure.name for figure in asked}
     for figure in asked:
         sheet = sheets[figure.name]
@@ -70,10 +71,24 @@ def test_scaling_shows_the_model_and_the_limit_beside_the_points(draw):
     sheet = draw("dist_scaling")["dist_strong_scaling"]
     words = texts(sheet)
     assert {"model", "limit by rank 0", "ideal", "cpu-simd", "dist-root", "dist-3d"} <= set(sheet.legend)
-    assert "plus_times float64, n=1024: dist-" in words
+    assert "plus_times float64, n=1024 dist-" in words
     assert "on 4 ranks" in words
+    assert "Above 100 %" not in words
+    (first, *_) = sheet.canvas.axes
+    measured = [y for line in first.lines for y in line.get_ydata() if line.get_marker() == "o"]
+    assert max(measured) == pytest.approx(100, abs=2), "percent of as many times the speed of one"
     without_links = [c for c in planted(EXPERIMENTS["dist_scaling"]) if c.axes.get("role") != "link"]
     assert "model" not in draw("dist_scaling", without_links)["dist_strong_scaling"].legend
+
+
+def test_more_than_as_many_times_one_is_explained(draw):
+    cells = [
+        dataclasses.replace(c, samples_ns=[[ns / 2 for ns in own] for own in c.samples_ns])
+        if c.axes.get("mode") == "strong" and ranks_of(c) > 1
+        else c
+        for c in planted(EXPERIMENTS["dist_scaling"])
+    ]
+    assert "Above 100 %: " in texts(draw("dist_scaling", cells)["dist_strong_scaling"])
 
 
 def test_the_model_of_two_counts_of_ranks_is_no_line(draw):
@@ -100,6 +115,8 @@ def test_bars_of_stages_are_as_long_as_the_call(draw):
 def test_counts_are_held_against_formula_and_bound(draw):
     words = texts(draw("dist_volume")["dist_volume"])
     assert "8 ranks, n=96: all 20 counts equal the formula" in words
+    assert "4 ranks" not in words, "one panel says enough"
+    assert "words a rank receives / lower bound" in words
     assert "2x2x2" in words
     assert "0.50 to 0.50 of the formula" in texts(draw("dist_memory")["dist_memory"])
 

@@ -54,8 +54,7 @@ def ladder(cells: list[Cell], options: Json) -> str:
         words = rates.axis(subject, "problem" if is_named else "semiring")
         with_first = not parts and options.get("over_reference", True)
         gains = _gains(subject, group, with_first=with_first)
-        reached = share if share > ABOVE else min(share, 100)  # a peak may be measured a little low
-        parts.append(f"{reached:.0f} %{' of the peak' * (not parts)} over {words}{gains}")
+        parts.append(f"{_capped(share):.0f} %{' of the peak' * (not parts)} over {words}{gains}")
         rungs = rates.rungs(group, options)
         steps += [
             (rates.speed_up(cell, below).estimate, cell.contender)
@@ -77,6 +76,11 @@ def _gains(subject: Cell, group: list[Cell], *, with_first: bool) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
+def _capped(share: float) -> float:
+    """Return a percentage of a peak, at most 100 if it is little above: a peak may be measured a little low."""
+    return share if share > ABOVE else min(share, 100.0)
+
+
 def of_peak(cells: list[Cell], options: Json) -> str:
     """Return which part of the measured peak the subject reaches: in the middle, at least and at most."""
     shares = [
@@ -88,41 +92,33 @@ def of_peak(cells: list[Cell], options: Json) -> str:
         return ""
     (least, where), (most, _) = min(shares, key=lambda x: x[0]), max(shares, key=lambda x: x[0])
     middle = median([share for share, _ in shares])
-    first = f"{options['subject']} reaches {middle:.0f} % of the measured peak"
+    first = f"{options['subject']} reaches {_capped(middle):.0f} % of the measured peak"
     place = where_in_words(where) + conditions.weakness(where)
-    ends_of = f"(median of {len(shares)}; {least:.0f} % at {place}, at most {most:.0f} %)"
+    ends_of = f"(median of {len(shares)}; {least:.0f} % at {place}, at most {_capped(most):.0f} %)"
     return first if len(shares) == 1 else f"{first} {ends_of}"
 
 
 def losses(cells: list[Cell], options: Json) -> str:
-    """Return what ragged sizes cost the subject in the middle and at worst, and what another loses at most.
-
-    The worst are firm where any is. What they are held against may not be: sizes of whole tiles farther away are no
-    measure, and the figure shows the same losses.
-    """
+    """Return what ragged sizes cost the subject in the middle and at worst, and what another loses at most."""
     x, found = options.get("x", "n"), ragged_sizes.losses(cells, options)
     subject = _row_of(found, options)
     if subject is None:
         return ""
-    firm = {(c.contender, rates.axis(c, x)) for c in rates.contenders(cells) if c.is_ok and conditions.is_firm(c)}
+    firm = ragged_sizes.firm_sizes(cells, options)
     middle, at = median([loss for _, loss in found[subject]]), f"{x}=" if x == "n" else f"{x} "
-    sure = {name: _surest(points, {n for who, n in firm if who == name[0]}) for name, points in found.items()}
-    n, worst = max(sure[subject], key=lambda point: point[1])
+    ends_of = {
+        row: ragged_sizes.worst(points, {n for who, n in firm if who == row[0]}) for row, points in found.items()
+    }
+    n, most_of_subject = ends_of.pop(subject)
     first = (
         f"{options.get('ragged', 'Sizes that fit no tile')} cost {_in_row(subject)} {middle:.1f} % of its rate, "
-        f"at worst {worst:.0f} % ({at}{n})"
+        f"at worst {most_of_subject:.0f} % ({at}{n})"
     )
-    others = {name: max(points, key=lambda p: p[1]) for name, points in sure.items() if name != subject}
-    if not others:
+    if not ends_of:
         return first
-    name, (size, most) = max(others.items(), key=lambda entry: entry[1][1])
-    return f"{first}; {_in_row(name)} {'loses most,' if most > worst else 'at most'} {most:.0f} % ({at}{size})"
-
-
-def _surest(points: list[tuple[int, float]], firm: set[object]) -> list[tuple[int, float]]:
-    """Return the losses at `firm` sizes; all where there are none, or where none of those is as large as the median."""
-    own = [point for point in points if point[0] in firm]
-    return own if own and max(loss for _, loss in own) >= median([loss for _, loss in points]) else points
+    name, (size, most) = max(ends_of.items(), key=lambda entry: entry[1][1])
+    verb = "loses most," if most > most_of_subject else "at most"
+    return f"{first}; {_in_row(name)} {verb} {most:.0f} % ({at}{size})"
 
 
 def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:
@@ -162,8 +158,9 @@ def best(cells: list[Cell], options: Json) -> str:
             continue
         as_good = sum(cell.rate >= AS_GOOD * done[0].rate for cell in done) - 1
         gain = done[0].rate / done[-1].rate
-        others = f", {rates.plural(as_good, 'other')} within 5 %" if as_good else ""
-        sentences.append(f"{name}{done[0].contender} is best, {gain:.3g} times {done[-1].contender}{others}")
+        others = f" ({rates.plural(as_good, 'other')} within 5 %)" if as_good else ""
+        slowest = f"{gain:.3g} times the speed of {done[-1].contender}"
+        sentences.append(f"{name}{done[0].contender} is fastest, {slowest}{others}")
     return "; ".join(sentences)
 
 

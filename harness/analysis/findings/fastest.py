@@ -17,7 +17,7 @@ def fastest(cells: list[Cell], options: Json) -> str:
     """Return who is fastest in most cases, and its speed over a rival in all cases, those that it loses too.
 
     The rival is the fastest library; of a library, or without one, the reference; of the reference the next. Where
-    none is fastest in most cases, it is which part of the reference's time the fastest takes.
+    none is fastest in most cases, the first of all are named, with the part of the reference's time that they take.
     """
     cases = _cases(cells)
     if not cases:
@@ -26,10 +26,10 @@ def fastest(cells: list[Cell], options: Json) -> str:
     name, own_wins = max(wins.items(), key=lambda entry: len(entry[1]))
     if 2 * len(own_wins) <= len(cases):
         most_first = sorted(((who, len(won)) for who, won in wins.items()), key=lambda win: -win[1])
-        return _parts_of_reference(cases) + _counted(most_first, len(cases))
+        return _counted(most_first, len(cases)) + _parts_of_reference(cases)
     count = rates.plural(len(cases), "case")
     where = f"all {count}" if len(own_wins) == len(cases) > 1 else f"{len(own_wins)} of {count}"
-    return f"Fastest is {name} in {where}{_over_rivals(name, cases)}"
+    return f"{name} is fastest in {where}{_over_rivals(name, cases)}"
 
 
 def _cases(cells: list[Cell]) -> list[list[Cell]]:
@@ -52,7 +52,7 @@ def _over_rivals(name: str, cases: Sequence[list[Cell]]) -> str:
         for cell, own in pairs
         if (other := rival(cell, own)) is not None and other is not cell
     ]
-    return f", {ends_in_words(ratios, '.2f')} times as fast as {words}" if ratios else ""
+    return f", at {ends_in_words(ratios, '.2f')} times the speed of {words}" if ratios else ""
 
 
 def _rival(pairs: Sequence[tuple[Cell, list[Cell]]]) -> tuple[Callable[[Cell, list[Cell]], Cell | None], str]:
@@ -66,39 +66,43 @@ def _rival(pairs: Sequence[tuple[Cell, list[Cell]]]) -> tuple[Callable[[Cell, li
 
 
 def _parts_of_reference(cases: Sequence[list[Cell]]) -> str:
-    """Return "The fastest takes 0.16 to 0.79 of the time of dense: ", or "Fastest: " without one reference."""
+    """Return "; the fastest takes 0.16 to 0.79 of the time of dense", or nothing without one reference."""
     pairs = [(_winner(own), rates.reference_of(own[0], own)) for own in cases]
     parts = [rates.time_ratio(cell, other).estimate for cell, other in pairs if other is not None]
     if len(parts) < len(pairs) or len({other.contender for _, other in pairs if other}) > 1:
-        return "Fastest: "
+        return ""
     reference = cases[0][0].reference
     span = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(parts), max(parts))))
-    return f"The fastest takes {span} of the time of {reference}: "
+    return f"; the fastest takes {span} of the time of {reference}"
 
 
 def winners(cells: list[Cell], options: Json) -> str:
-    """Return who is fastest in each case, in the order of the cases; of reading at which part of the measured rate."""
+    """Return who is fastest in the first case and in the last; of reading, at which part of the measured rate.
+
+    Of many cases it is who is fastest in how many.
+    """
     found = [(_winner(own).contender, _how(_winner(own), cells, options)) for own in _cases(cells)]
     names = {name for name, _ in found}
     if len(names) == 1 and len(found) > 1:
-        return f"Fastest is {names.pop()} in all {len(found)} cases"
+        return f"{names.pop()} is fastest in all {len(found)} cases"
     if len(found) > MOST_NAMED:
         wins = [(name, len(own)) for name, own in rates.group(found, lambda entry: entry[0]).items()]
-        return f"Fastest: {_counted(sorted(wins, key=lambda win: -win[1]), len(found))}"
-    shown = ", ".join(f"{name} ({where})" for name, where in found)
-    return f"Fastest {'is' if len(found) == 1 else 'are'} {shown}" if found else ""
+        return _counted(sorted(wins, key=lambda win: -win[1]), len(found))
+    first_and_last = found[:: len(found) - 1 or 1]
+    return ", ".join(f"{name}{' is fastest' * (not i)} for {where}" for i, (name, where) in enumerate(first_and_last))
 
 
 def _how(cell: Cell, cells: list[Cell], options: Json) -> str:
     """Return the place of `cell`, and in a figure of reading its part of the measured rate."""
     share = read_rates.of_read(cell, cells) if options.get("value") == "of_read" else None
-    return place(cell) + (f": {share.estimate:.0f} % of the read rate" if share else "")
+    return place(cell) + (f" ({share.estimate:.0f} % of the read rate)" if share else "")
 
 
 def _counted(wins: Sequence[tuple[str, int]], cases: int) -> str:
-    """Return "gpu-symv in 3 of 7 cases, gpu-cublas-triangle in 2": the first of those who won some of the cases."""
+    """Return "gpu-symv is fastest in 3 of 7 cases, gpu-tuned in 2": the first of those who won some of the cases."""
     (name, count), *others = wins[:MOST_NAMED]
-    return ", ".join([f"{name} in {count} of {rates.plural(cases, 'case')}", *(f"{who} in {n}" for who, n in others)])
+    first = f"{name} is fastest in {count} of {rates.plural(cases, 'case')}"
+    return ", ".join([first, *(f"{who} in {n}" for who, n in others)])
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"fastest": fastest, "winners": winners}

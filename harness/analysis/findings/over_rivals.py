@@ -62,15 +62,20 @@ def _speeds(pairs: Sequence[tuple[Cell, Cell]]) -> list[float]:
 def _by_problem(pairs: Sequence[tuple[Cell, Cell]], over: Over, options: Json) -> str:
     """Return the ends over all cases: "0.94 (plus_times float64) to 50 times (max_min int32) as fast as ...".
 
-    Before them stands the geometric mean over the semiring that the option ``named`` names.
+    Before them stand the ends over the semiring that the option ``named`` names: the geometric means of each dtype.
     """
     speeds = [(rates.speed_up(cell, rival).estimate, _kind(cell)) for cell, rival in pairs]
     (least, low), (most, high) = min(speeds), max(speeds)
     own = [pair for pair in pairs if rates.axis(pair[0], "semiring") == options.get("named")]
     if not own:
         return f"{_rounded(least)} ({low}) to {_rounded(most)} times ({high}) as fast as {over.name}"
-    mean = f"{_rounded(geometric_mean(_speeds(own)))} times as fast as {over.name} over {options['named']}"
-    return f"{mean}; of all products {_rounded(least)} ({low}) to {_rounded(most)} times ({high})"
+    by_dtype = rates.group(own, lambda pair: str(rates.axis(pair[0], "dtype")))
+    means = sorted((geometric_mean(_speeds(alike)), dtype) for dtype, alike in by_dtype.items())
+    span = dict.fromkeys(
+        f"{_rounded(mean)} ({dtype})" if len(means) > 1 else _rounded(mean) for mean, dtype in (means[0], means[-1])
+    )
+    named = f"{' to '.join(span)} times as fast as {over.name} over {options['named']}"
+    return f"{named}; of all products {_rounded(least)} ({low}) to {_rounded(most)} times ({high})"
 
 
 def _kind(cell: Cell) -> str:

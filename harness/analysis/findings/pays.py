@@ -6,11 +6,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from harness.analysis import offload, rates
+from harness.analysis import conditions, offload, rates
 from harness.analysis.findings.panels import MOST_PANELS, named_panels
+from harness.analysis.places import verb
+from harness.analysis.ragged_sizes import REGULAR_KINDS
 from harness.experiment import Json
 from harness.store.store import Cell
 
+MOST_OF_ITS_BEST = 0.9
 _WORK = {"strong": " on the same product", "weak": " on as much work each"}
 
 
@@ -27,12 +30,39 @@ def thresholds(cells: list[Cell], options: Json) -> str:
     return f"{who or 'The GPU'} overtakes the CPU: {'; '.join(sentences[:MOST_PANELS])}" if sentences else ""
 
 
+def launches(cells: list[Cell], options: Json) -> str:
+    """Return up to which size the subject computes in no more time than the host takes to launch it, by problem."""
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    found = []
+    for problem, alike in rates.group(own, lambda cell: str(rates.axis(cell, "problem"))).items():
+        bound = [int(rates.axis(cell, "n")) for cell in alike if conditions.is_launch_bound(cell)]
+        found.append(f"up to n={max(bound)} over {problem}" if bound else f"at no size over {problem}")
+    return f"A product by {options['subject']} takes no longer than its launch {', '.join(found)}" if found else ""
+
+
+def grows(cells: list[Cell], options: Json) -> str:
+    """Return from which size of whole tiles on the subject has most of its best rate, by problem."""
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    found = dict[int, list[str]]()
+    for problem, alike in rates.group(own, lambda cell: str(rates.axis(cell, "problem"))).items():
+        regular = sorted(
+            (int(rates.axis(cell, "n")), cell.rate) for cell in alike if cell.axes.get("kind") in REGULAR_KINDS
+        )
+        if len(regular) > 1:
+            best = max(rate for _, rate in regular)
+            slow = max((n for n, rate in regular if rate < MOST_OF_ITS_BEST * best), default=0)
+            found.setdefault(min(n for n, _ in regular if n > slow), []).append(problem)
+    first = f"{options['subject']} has {100 * MOST_OF_ITS_BEST:.0f} % of its best rate"
+    places = ", ".join(f"from n={n} on over {' and '.join(problems)}" for n, problems in sorted(found.items()))
+    return f"{first} {places}" if found else ""
+
+
 class _Gains(NamedTuple):
     """Where contenders of a panel are surely faster than the reference, up to size `last`."""
 
     reference: str
     last: int
-    places: list[str]  # "1 level from n=2560 on", the earliest first; then "dijkstra only up to n=256"
+    places: list[tuple[str, str]]  # ("1 level", "from n=2560 on"), the earliest first; ("dijkstra", "only up to n=256")
     nowhere: list[str]  # contenders
 
 
@@ -49,16 +79,27 @@ def pays(cells: list[Cell], options: Json) -> str:
     (_, first), *others = found
     if not others:
         return _in_full(first)
-    parts = [f"{name}{'; '.join(gains.places) or f'nothing up to n={gains.last}'}" for name, gains in found]
-    return f"Faster than {first.reference}, {'; '.join(parts)}"
+    told = list[str]()  # the reference is said where something is first faster than it
+    for name, gains in found:
+        of = f" faster than {gains.reference}" if not any("faster than" in part for part in told) else ""
+        told.append(f"{name}{_faster(gains.places, of) or f'nothing{of} up to n={gains.last}'}")
+    return "; ".join(told)
 
 
 def _in_full(gains: _Gains) -> str:
     reference, last, places, nowhere = gains
     if not places:
         return f"Nothing is faster than {reference} up to n={last}: not {' nor '.join(nowhere)}"
-    rest = [f"at no size up to n={last}: {' and '.join(nowhere)}"] if nowhere else []
-    return f"Faster than {reference}: {'; '.join([*places, *rest])}"
+    never = f"{nowhere[0]} at no size" if len(nowhere) == 1 else "no other at any size"
+    rest = [f"{never} up to n={last}"] if nowhere else []
+    return "; ".join([_faster(places, f" faster than {reference}"), *rest])
+
+
+def _faster(places: Sequence[tuple[str, str]], of: str) -> str:
+    """Return "1 level is faster than cpu-simd from n=2560 on; 2 levels from n=4096 on"; empty without places."""
+    is_plural = bool(places) and (" and " in places[0][0] or verb(places[0][0], "", "s") == "s")
+    does = f" {'are' if is_plural else 'is'}{of}" if of else ""
+    return "; ".join(f"{names}{does * (not i)} {where}" for i, (names, where) in enumerate(places))
 
 
 def _gains(group: Sequence[Cell], cells: list[Cell]) -> _Gains | None:
@@ -79,8 +120,8 @@ def _gains(group: Sequence[Cell], cells: list[Cell]) -> _Gains | None:
         return None
     sizes = [rates.group(sorted(found), lambda entry: entry[0]).items() for found in (paying, fading)]
     rising, falling = [[(n, " and ".join(name for _, name in own)) for n, own in by_size] for by_size in sizes]
-    from_sizes = [", ".join(f"{names} from n={n} on" for n, names in rising)] if rising else []
-    return _Gains(reference, last, [*from_sizes, *(f"{names} only up to n={n}" for n, names in falling)], never)
+    from_sizes = [(names, f"from n={n} on") for n, names in rising]
+    return _Gains(reference, last, [*from_sizes, *((names, f"only up to n={n}") for n, names in falling)], never)
 
 
 def _last_of_the_first(sizes: Sequence[tuple[int, bool]]) -> int:
@@ -128,4 +169,10 @@ def _span(shares: dict[str, float]) -> str:
     return f"{shares[least]:.0f} % ({least}) to {shares[most]:.0f} % ({most})"
 
 
-FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"thresholds": thresholds, "pays": pays, "threads": scaling}
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
+    "thresholds": thresholds,
+    "pays": pays,
+    "threads": scaling,
+    "launches": launches,
+    "grows": grows,
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.analysis import conditions, ranks, rates, rivals
+from harness.analysis import caveats, conditions, ranks, rates, rivals
 from harness.analysis.ranks import model as rank_model
 from harness.analysis.ranks import projection
 from harness.experiment import Json
@@ -44,7 +44,7 @@ def scaling(cells: list[Cell], options: Json) -> str:
     title = max(claims, key=_estimate).where
     beside = f"; {most} threads {threads[title]:.2f}" if title in threads else ""
     first = f"{most} {noun} have {best.value.estimate:.2f} times the speed of one ({best.who}, {best.where}{beside})"
-    least = ", ".join(filter(None, (worst.who, _unlike(worst.where, best.where))))
+    least = ", ".join(filter(None, (worst.who, _unlike(worst.where, best.where)))).replace(", ;", ";")
     return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({least})"
 
 
@@ -108,7 +108,7 @@ def _over_references(cells: list[Cell]) -> list[tuple[Claim, Claim]]:
 
 def peers(cells: list[Cell], options: Json) -> str:
     """Return the speed of the strategy over that of the fastest other system, where it is most and where least."""
-    claims, names = list[Claim](), list[str]()
+    claims, names, pairs = list[Claim](), list[str](), list[tuple[Cell, Cell]]()
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
         done = [cell for cell in own if cell.is_ok]
         ours = [cell for cell in done if rank_model.decomposition(cell) is not None]
@@ -117,13 +117,14 @@ def peers(cells: list[Cell], options: Json) -> str:
             subject, peer = max(ours, key=_rate), max(others, key=_rate)
             claims.append(Claim(rates.speed_up(subject, peer), subject.contender, rates.describe([peer]), subject))
             names.append(peer.contender)
+            pairs.append((subject, peer))
     if not claims:
         return ""
     best, worst = ends(claims)
     whose = names[0] if len(set(names)) == 1 else "the fastest other system"
     first = f"{best.who} has {best.value.estimate:.2f} times the speed of {whose} ({best.where})"
-    where = _unlike(worst.where, best.where)
-    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({where})"
+    rest = "" if worst is best else f"; least {worst.value.estimate:.2f} ({_unlike(worst.where, best.where)})"
+    return f"{first}{rest}{caveats.doubt(caveats.without_verdict(pairs))}"
 
 
 def shares(cells: list[Cell], options: Json) -> str:
@@ -136,8 +137,8 @@ def shares(cells: list[Cell], options: Json) -> str:
         return ""
     own = max(by_case.values(), key=lambda own: (len(own) > 1, float(own[0][1].facts["operations"])))
     (least, worst), (most, best) = min(own, key=lambda x: x[0]), max(own, key=lambda x: x[0])
-    first = f"Of a warm call {best.contender} computes for {most:.0f} %"
-    rest = "" if worst is best else f", {worst.contender} for {least:.0f} %"
+    first = f"{best.contender} spends {most:.0f} % of a warm call computing"
+    rest = "" if worst is best else f", {worst.contender} {least:.0f} %"
     return f"{first}{rest} ({_place(best)})"
 
 
@@ -178,7 +179,7 @@ def projected(cells: list[Cell], options: Json) -> str:
     _, n, *constants = options["links"]["gpu" if rates.is_on_device(cell) else "cpu"]
     last = {form: projection.efficiencies(cell, form, n, *constants)[-1] for form in (projection.THREE, projection.ONE)}
     (count, cube), (_, rows) = last[projection.THREE], last[projection.ONE]
-    kept = f"{count:,} ranks keep {cube:.0f} % by 3-D, {rows:.0f} % by 1-D"
+    kept = f"{count:,} ranks keep {cube:.0f} % of their speed on a 3-D grid, {rows:.0f} % on a 1-D one"
     return f"By a model, not measured: {kept} ({rates.axis(cell, 'problem')}, n={n})"
 
 

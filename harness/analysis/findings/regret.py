@@ -30,10 +30,14 @@ def finding(cells: list[Cell], options: Json) -> str:
     found = [(at, cell) for cell in own if (at := regret(cell, cells)) is not None]
     if not found:
         return ""
-    values = [value.estimate for value, _ in found]
+    values, lost = [value.estimate for value, _ in found], missed(own, cells)
+    if not lost:
+        every = f"all {len(values)} products" if len(values) > 1 else "its product"
+        taken = f"{options['subject']} takes the fastest backend for {every}"
+        return f"{taken}, at {median(values):.2f} times its time (median)"
     first = f"{options['subject']} takes {median(values):.2f} times the time of the best backend"
     of = f"median of {rates.plural(len(values), 'product')}"
-    return f"{first} ({of}){_worst(missed(own, cells), len(values), cells)}"
+    return f"{first} ({of}){_worst(lost, len(values), cells)}"
 
 
 def _worst(missed: Sequence[tuple[Interval, Cell]], count: int, cells: Sequence[Cell]) -> str:
@@ -41,8 +45,6 @@ def _worst(missed: Sequence[tuple[Interval, Cell]], count: int, cells: Sequence[
 
     Of the products, `count` in all, whose best backend the subject `missed`.
     """
-    if not missed:
-        return "; it took the best each time"
     largest, own = max(missed, key=lambda one: one[0].estimate)
     firm = [(at, cell) for at, cell in missed if conditions.is_firm(cell) and at.low > LITTLE]
     if not firm:

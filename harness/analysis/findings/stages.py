@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.analysis import ranks, rates
+from harness.analysis.places import verb
 from harness.experiment import Json
 from harness.store.store import Cell
 
@@ -33,7 +34,7 @@ def _part(bar: dict[str, float], *stages: str) -> str:
 
 def errors(cells: list[Cell], options: Json) -> str:
     """Return for the first panels the largest and the least error over the reference's, at the largest size."""
-    found: list[tuple[str, str]] = []  # the reference, and what stands beside it
+    found, told = list[str](), list[str]()
     for title, own in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
         pairs = [
             (rates.axis(cell, options["x"]), cell.facts["greatest_error"] / reference.facts["greatest_error"], cell)
@@ -45,13 +46,13 @@ def errors(cells: list[Cell], options: Json) -> str:
         ratios = [(ratio, cell) for n, ratio, cell in pairs if n == largest]
         if ratios:
             (most, worst), (least, best) = (end(ratios, key=lambda entry: entry[0]) for end in (max, min))
-            rest = "" if best is worst else f", {least:.3g} by {best.contender}"
+            rest = "" if best is worst else f", {best.contender} {least:.3g} times"
             among = [word for word in title.split(", ") if word != worst.reference]
+            of = f" the largest error of {worst.reference}" if worst.reference not in told else ""
+            told.append(worst.reference)
             place = ", ".join([*among, f"n={largest}"])
-            found.append((worst.reference, f"{most:.3g} by {worst.contender}{rest} ({place})"))
-    by_reference = rates.group(found[:MOST], lambda entry: entry[0])
-    parts = [f"over {name}: {'; '.join(words for _, words in own)}" for name, own in by_reference.items()]
-    return f"Largest errors {'; '.join(parts)}" if parts else ""
+            found.append(f"{worst.contender} {verb(worst.contender)} {most:.3g} times{of}{rest} ({place})")
+    return "; ".join(found[:MOST])
 
 
 def recursion(cells: list[Cell], options: Json) -> str:

@@ -28,28 +28,27 @@ def ablation(cells: list[Cell], options: Json) -> str:
         ``steps``: for each idea its name, the rung of its case, the contender without it and the one with it.
         ``whole``: rung, first and last contender of the path.
     """
-    found = _ablated(cells, options)
+    found = ablated(cells, options)
     if found is None:
         return ""
     _, factors, whole = found
     product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in factors), strict=True)))
     largest = sorted(factors, key=lambda entry: -entry[2].estimate)[:LARGEST]
     most = ", then ".join(f"{idea} ({factor.estimate:.2g} times)" for idea, _, factor in largest)
-    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition; {most} gains most"
+    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition, most by {most}"
     return f"{first}; the gains of all ideas {_relation(product, whole)}"
 
 
 def factors(cells: list[Cell], options: Json) -> str:
-    """Return the factor of each idea alone, and which idea interacts most; options as of `ablation`."""
-    found = _ablated(cells, options)
+    """Return which idea gains another factor beside other ideas; options as of `ablation`."""
+    found = ablated(cells, options)
     if found is None:
         return ""
     by_rung, known, _ = found
-    listed = ", ".join(f"{idea} {factor.estimate:.2g}" for idea, _, factor in known)
-    return f"Factor of each idea alone: {listed}{_interaction(by_rung, known)}"
+    return _interaction(by_rung, known)
 
 
-def _ablated(
+def ablated(
     cells: list[Cell], options: Json
 ) -> tuple[dict[str, list[Cell]], list[tuple[str, str, Interval]], Interval] | None:
     """Return the cells by rung, each idea with its rung and factor, and the whole step; None if one has no time."""
@@ -85,7 +84,7 @@ def _interaction(by_rung: dict[str, list[Cell]], factors: Sequence[tuple[str, st
     if not found or (most := max(found))[0] <= math.log(DIFFERS):
         return ""
     _, idea, own, here, rung, there = most
-    return f"; {idea} interacts: {here:.2g} in {own}, {there:.2g} in {rung}"
+    return f"{idea} gains {here:.2g} times in {own}, {there:.2g} times in {rung}: it depends on the other ideas"
 
 
 def _factor(cells: Sequence[Cell], off: str, on: str) -> Interval | None:

@@ -11,8 +11,8 @@ from harness.analysis.traffic.loads import depth_in, loads
 from harness.experiment import Json
 from harness.store.store import Cell
 
-# A rung is explained if its prediction is off by no more than this factor; a point is at its roof from AT_ROOF on.
-EXPLAINED, AT_ROOF = 1.3, 0.9
+# A rung is explained if its prediction is off by no more than this factor.
+EXPLAINED = 1.3
 
 
 def predicted(cells: list[Cell], options: Json) -> str:
@@ -43,13 +43,13 @@ def own_traffic(cells: list[Cell], options: Json) -> str:
         saved, faster = to.intensity / from_.intensity, last.rate / first.rate
         share = peaks.percent_of_peak(last, cells)
         reached = "" if share is None else f", at {share:.0f} % of the peak"
-        gain = f"{faster:.3g} times as fast as {first.contender}{reached}"
-        sentences.append(f"{last.contender} loads 1/{saved:.3g} of the bytes and is {gain}")
+        loads_of = f"1/{saved:.3g} of the bytes of {first.contender}"
+        sentences.append(f"{last.contender} loads {loads_of} and is {faster:.3g} times as fast{reached}")
     return "; ".join(sentences)
 
 
 def roofs(cells: list[Cell], options: Json) -> str:
-    """Return how many of the fastest kernels of each shape reach their roof, and which is furthest below."""
+    """Return which part of its roof the fastest kernel of each shape reaches, at least and at most."""
     products = [cell for cell in rates.contenders(cells) if cell.is_ok]
     shares = []
     for own in rates.group(products, lambda cell: (cell.case, cell.run)).values():
@@ -59,13 +59,13 @@ def roofs(cells: list[Cell], options: Json) -> str:
             shares.append((fastest.rate / roof.rate, fastest))
     if not shares:
         return ""
-    reached = sum(share >= AT_ROOF for share, _ in shares)
-    least, where = min(shares, key=lambda entry: entry[0])
-    place = where.axes.get("shape", rates.size(where))
-    return (
-        f"The fastest kernel is within {100 * (1 - AT_ROOF):.0f} % of its roof at {reached} of {len(shares)} shapes; "
-        f"least {100 * least:.0f} % ({where.contender}, {place})"
-    )
+    least, most = (end(shares, key=lambda entry: entry[0]) for end in (min, max))
+    span = " to ".join(f"{min(100 * share, 100):.0f} % ({_shape(cell)})" for share, cell in (least, most))
+    return f"The fastest kernel of each shape reaches {span} of its roof"
+
+
+def _shape(cell: Cell) -> str:
+    return f"{cell.contender}, {cell.axes.get('shape', rates.size(cell))}"
 
 
 def over_bound(cells: list[Cell], options: Json) -> str:

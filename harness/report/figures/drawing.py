@@ -17,8 +17,9 @@ kind            shows                                                       opti
 ``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
 ``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
 ``dense``       rates at every size of a sweep, largest loss in words       ``x``; cases have an axis for ``panels``
-``ranks``       speed-up against ranks beside its model, by product         cases have axes ``method``, ``mode``
+``ranks``       efficiency against ranks beside its model, by product       cases have axes ``method``, ``mode``
 ``stages``      stacked bars: the stages of a call, warm and first          ``x_label``, ``note``; cells have stages
+``factors``     a row for each idea of a ladder, and all of them            ``steps``, ``whole``
 ``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
 ``model_error``  time by the model of ``ranks`` over the measured one        ``of``: the experiment that measured
 ``map``         fastest library, ours, ratio by rows and columns     ``subject``
@@ -40,7 +41,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
-``largest`` keeps the cells of a panel where this side of the product is largest: presets may differ in it.
+``largest`` keeps the cells where this axis is largest, among those of a panel, or those that stand together on the
+ axes ``within``: one panel says enough.
 ``merged`` shows contenders that run the same kernels of OpenBLAS as one.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``note`` is a sentence below the figure.
@@ -58,7 +60,7 @@ from harness.analysis.findings import libraries
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
+from harness.report.figures import factors, fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
 from harness.report.figures.sheet import Sheet, files, styled
 from harness.store.store import Cell
 
@@ -88,6 +90,7 @@ def kinds(machine: Machine) -> dict[str, Draw]:
         "dense": sweeps.dense,
         "ranks": ranks.scaling,
         "stages": stages.stacked,
+        "factors": factors.factors,
         "grids": grids.dots,
         "model_error": ranks.model_error,
         "projected": ranks.projected,

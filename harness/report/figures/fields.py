@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from harness.analysis import conditions, ragged_sizes, rates
 from harness.experiment import Json
@@ -16,15 +17,18 @@ from harness.report.figures.looks import INK, Looks
 from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import (
+    AT_THE_PEAK,
     FEWEST_JOINED,
     MOST_PERCENT,
     PERCENTAGES,
+    POWERS,
     PlainLogFormatter,
     and_where,
     estimate,
     joined,
     log_label,
     mark_spread,
+    percent,
     plain_ticks,
     power_of_two,
     scale,
@@ -44,6 +48,8 @@ LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colou
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
 NO_TIME = {"declined": "\N{EN DASH}"}  # in a field of a heat map, where words of neighbours would overlap
+LEAST_SPAN = math.log2(1.25)  # up to which colours reach at least: what differs by little is not to look as if by much
+SMALL_RATIOS = (1.25, 1.5, 2.0, 3.0, 4.0)  # beside a colour bar; of larger ones powers of two
 CLIP = 95  # percentile of the values at which colours end: one far off would make all others alike
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
@@ -128,13 +134,16 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     for cell in shown:
         field = rows.index(of_row(cell)), columns.index(of_column(cell))
         numbers[field] = estimate(value, cell, cells).estimate * factor if cell.is_ok else np.nan
-        words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else NO_TIME.get(cell.status, cell.status)
+        words[field] = (
+            in_words(value, numbers[field]) if np.isfinite(numbers[field]) else NO_TIME.get(cell.status, cell.status)
+        )
     sheet.notes += [f"{mark}: {status}." for status, mark in NO_TIME.items() if mark in words]
     (panel,) = sheet.panels(height=1.3 + ROW_INCHES * len(rows))
     is_ratio = value not in ("rate", "of_peak", "of_read")
     shades = np.log2(numbers) if is_ratio else numbers
     known = np.abs(shades[np.isfinite(shades)])
-    most = max(float(np.percentile(known, CLIP)), 1e-9) if known.size else 1.0
+    least = LEAST_SPAN if is_ratio else 1e-9
+    most = max(float(np.percentile(known, CLIP)), least) if known.size else 1.0
     image = panel.imshow(
         shades, cmap="PuOr_r" if is_ratio else "cividis", vmin=-most if is_ratio else 0, vmax=most, aspect="auto"
     )
@@ -152,9 +161,23 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     letters = max(FEWEST_LETTERS, int(ROW_INCHES * len(rows) * LETTERS_AN_INCH))
     bar.set_label("\n".join(textwrap.wrap(label, letters)), size=9.5)
     if is_ratio:
-        bar.locator = MaxNLocator(integer=True, nbins=6)
+        bar.locator = FixedLocator([math.log2(ratio) for ratio in bar_ticks(most, len(rows))])
         bar.formatter = FuncFormatter(lambda power, _: power_of_two(power))
         bar.update_ticks()
+
+
+def in_words(value: str, number: float) -> str:
+    """Return what stands in a field: of a percentage of the peak that a little exceeds it, that it is at the peak."""
+    return AT_THE_PEAK if value == "of_peak" and percent(number) == AT_THE_PEAK else short(number)
+
+
+def bar_ticks(most: float, rows: int) -> list[float]:
+    """Return the ratios that stand beside a colour bar from ``2 ** -most`` to ``2 ** most``, as high as `rows`."""
+    above = [ratio for ratio in (SMALL_RATIOS if most <= math.log2(SMALL_RATIOS[-1]) else POWERS) if ratio > 1]
+    seen = [ratio for ratio in above if math.log2(ratio) <= most + 1e-9]
+    step = -(-2 * len(seen) // max(rows - 1, 2)) or 1  # as many above 1 as below it
+    kept = seen[::-1][::step]
+    return [*(1 / ratio for ratio in kept), 1.0, *reversed(kept)]
 
 
 def _in_order(names: Iterable[Any]) -> list[Any]:

@@ -9,13 +9,16 @@ from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.looks import INK, MARKERS, PALETTE
 from harness.report.figures.sheet import Sheet, table, table_width
-from harness.report.figures.values import short
+from harness.report.figures.values import log_ticks, short
 from harness.store.store import Cell
 
 ROW_INCHES, HEAD_INCHES, CHART = 0.25, 0.8, 6.2
 BOUND: dict[str, Any] = {"color": INK, "linewidth": 1.3, "linestyle": "--"}
 FORMULA: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 10, "markerfacecolor": "none"}
-LABELS = {"words": ("words a rank receives", "lower bound"), "bytes": ("KiB of the fullest rank", "one copy, spread")}
+LABELS = {
+    "words": ("words a rank receives / lower bound, log scale", "lower bound", "words"),
+    "bytes": ("memory of the fullest rank / its part of one copy, log scale", "one copy, spread", "KiB"),
+}
 ENGINES = {"copy": "copy engines", "nccl": "NCCL", "staged": "by host"}
 UNITS = {"words": 1.0, "bytes": 1024.0}
 
@@ -25,7 +28,7 @@ Count = Mapping[str, Any]
 def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw a row for each grid, the least on top, a panel for each number of ranks; a table with the ratios."""
     what = options["counts"]
-    counted = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.facts.get("grids")]
+    counted = [cell for cell in rates.contenders(cells) if cell.is_ok and _is_bounded(cell, what)]
     if not counted:
         sheet.say("Nothing has been counted")
         return
@@ -36,16 +39,17 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     ratios = {"width_ratios": [CHART - width, width], "height_ratios": counts}
     panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts), **ratios)
     looks = _looks([count for own in groups.values() for row in own.values() for count in row])
-    unit = UNITS[what]
     for (place, own), entries, chart, beside in zip(groups.items(), tables, panels[::2], panels[1::2], strict=True):
         for y, row in enumerate(own.values()):
             for count in row:
                 look = looks[_variant(count)]
-                chart.plot(count[f"formula_{what}"] / unit, y, markeredgecolor=look["color"], **FORMULA)
-                chart.plot(count[what] / unit, y, linestyle="", markersize=5, **look)
-        bound = next(iter(own.values()))[0][f"bound_{what}"] / unit
-        chart.axvline(bound, **BOUND)
-        chart.set_xlim(left=0)
+                bound = count[f"bound_{what}"]
+                if not bound:
+                    continue
+                chart.plot(count[f"formula_{what}"] / bound, y, markeredgecolor=look["color"], **FORMULA)
+                chart.plot(count[what] / bound, y, linestyle="", markersize=5, **look)
+        chart.axvline(1, **BOUND)
+        log_ticks(chart)
         chart.set_yticks(range(len(own)), list(own))
         chart.set_title(f"{place}: {_finding(own, what)}")
         chart.grid(visible=False, axis="y")
@@ -59,6 +63,10 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     sheet.add_to_legend("formula", markeredgecolor=INK, **FORMULA)
     sheet.add_to_legend(LABELS[what][1], **BOUND)
     sheet.notes.append("Counted by the ranks, of float64. Table: of the first in the legend. Grids are pm x pn x pk.")
+
+
+def _is_bounded(cell: Cell, what: str) -> bool:
+    return any(count[f"bound_{what}"] for count in cell.facts.get("grids") or ())
 
 
 def _place(cell: Cell) -> str:
@@ -97,15 +105,9 @@ def _finding(own: dict[str, list[Count]], what: str) -> str:
 
 
 def _table(own: dict[str, list[Count]], what: str) -> tuple[list[str], list[list[str]]]:
-    """Return heads and rows: of the first variant the count, over the formula and over the bound."""
+    """Return heads and rows: of the first variant the count, and over the bound."""
     rows = []
     for count, *_ in own.values():
-        formula, bound = count[f"formula_{what}"], count[f"bound_{what}"]
-        rows.append(
-            [
-                f"{count[what] / UNITS[what]:,.0f}",
-                f"{count[what] / formula:.2f}" if formula else "-",
-                f"{count[what] / bound:.2f}" if bound else "-",
-            ]
-        )
-    return ["counted", "/ formula", "/ bound"], rows
+        bound = count[f"bound_{what}"]
+        rows.append([f"{count[what] / UNITS[what]:,.0f}", f"{count[what] / bound:.2f}" if bound else "-"])
+    return [LABELS[what][2], "/ bound"], rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -20,9 +21,8 @@ from harness.report.tables import byte_size
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
 
-# Most sawteeth of a tile that can be told apart.
-MOST_TEETH = 16
-
+LEAST_WORK = 1.0  # percent: less is not drawn
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.0, "zorder": 1.9}
 _BY_KIND = (
     "Whole tiles: powers of two and multiples of {tile}; the rates of the nearest two are interpolated by log n. Dots: "
     "the other sizes."
@@ -44,14 +44,16 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if not losses:
         sheet.say("No ragged size has a time beside a regular one")
         return
-    looks = Looks(analysis_rates.contenders(cells))
+    looks, firm = Looks(analysis_rates.contenders(cells)), ragged_sizes.firm_sizes(cells, options)
     (panel,) = sheet.panels(height=0.9 + 0.62 * len(losses))
     for y, (name, points) in enumerate(losses.items()):
         hue = looks.of(name[0])["color"]
-        middle = median([loss for _, loss in points])
-        panel.plot([loss for _, loss in points], [y] * len(points), "o", color=hue, alpha=0.55, markeredgewidth=0)
+        middle, own = median([loss for _, loss in points]), {n for who, n in firm if who == name[0]}
+        for is_firm, look in ((True, {"alpha": 0.55, "markeredgewidth": 0}), (False, HOLLOW)):
+            some = [loss for n, loss in points if (n in own) == is_firm]
+            panel.plot(some, [y] * len(some), "o", color=hue, **look)
         panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
-        n, worst = max(points, key=lambda entry: entry[1])
+        n, worst = ragged_sizes.worst(points, own)
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
         label_style: dict[str, Any] = {
             "textcoords": "offset points",
@@ -68,36 +70,30 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.08)
     panel.set_xlabel("rate lost against whole tiles nearby, % (below 0: gained)")
+    if any((name[0], n) not in firm for name, points in losses.items() for n, _ in points):
+        sheet.notes.append("Hollow: few samples, or a core was taken away; not named as the worst.")
     sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND.format(tile=options.get("tile", 48)))
 
 
 def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw the work beyond the result of padding n x n to whole tiles, by size, for several tiles."""
+    """Draw the most work beyond the result that padding to whole tiles makes from a size on, a line for each tile."""
     sizes = sorted({analysis_rates.axis(cell, "n") for cell in cells if analysis_rates.axis(cell, "n")})
+    every = range(sizes[0], sizes[-1] + 1)
     (panel,) = sheet.panels(height=3.2)
     for index, tile in enumerate(sorted(options["tiles"])):
-        look: dict[str, Any] = {"color": PALETTE[index % len(PALETTE)]}
-        every = range(sizes[0], min(sizes[-1], MOST_TEETH * tile) + 1)
-        worst = [n for n in range(MOST_TEETH * tile + 1, sizes[-1] + 1, tile) if n >= sizes[0]]
-        for some in (every, worst):
-            panel.plot(
-                some, [ragged_sizes.extra_work(n, n, tile, tile) for n in some], linewidth=0.8, alpha=0.5, **look
-            )
-        measured = [ragged_sizes.extra_work(n, n, tile, tile) for n in sizes]
-        panel.plot(sizes, measured, "o", markersize=4.5, **look)
-        sheet.add_to_legend(f"{tile} x {tile} tiles", marker="o", **look)
+        work = [ragged_sizes.extra_work(n, n, tile, tile) for n in every]
+        most = list(itertools.accumulate(reversed(work), max))[::-1]
+        panel.plot(every, most, color=PALETTE[index % len(PALETTE)], linewidth=2, drawstyle="steps-post")
+        sheet.add_to_legend(f"{tile} x {tile} tiles", color=PALETTE[index % len(PALETTE)], linewidth=2)
     panel.set_xscale("log", base=2)
-    panel.set_yscale("symlog", linthresh=1)
-    panel.set_ylim(bottom=-0.05)
+    panel.set_yscale("log")
+    panel.set_ylim(LEAST_WORK, panel.get_ylim()[1])
     panel.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     panel.yaxis.set_minor_locator(NullLocator())
     panel.set_ylabel("extra work, % of n³ pairs")
     panel.set_xlabel(log_label("n"))
     plain_ticks(panel, sizes)
-    sheet.notes.append(
-        "Computed, not measured. Dots: the sizes of the sweep. Thin lines: every size, beyond "
-        f"{MOST_TEETH} tiles the worst ones. The axis is linear below 1 %."
-    )
+    sheet.notes.append("Computed, not measured: of all sizes from n on, the one that is padded most.")
 
 
 def working_set(sheet: Sheet, cells: list[Cell], options: Json, machine: Machine) -> None:

@@ -161,15 +161,31 @@ def _in_short(points: list[tuple[Cell, Interval]], x_name: str) -> str:
 
 
 def _summary(groups: list[list[Cell]], cells: list[Cell], value: str) -> tuple[list[str], list[list[str]]]:
-    """Return heads and rows of the table beside a `strip`: geometric mean of the dots, and rivals or the lowest dot."""
+    """Return heads and rows of the table beside a `strip`: geometric mean of the dots, and rivals or the lowest dot.
+
+    Of rows of one dot it is the number of the dot.
+    """
     unit = " %" if value == "of_peak" else ""
+    shown = [
+        [at.estimate for cell in group if np.isfinite((at := estimate(value, cell, cells)).estimate)]
+        for group in groups
+    ]
+    are_single = all(len(values) <= 1 for values in shown)
+    columns = {
+        ONE_DOT.get(value, "of peak") if are_single else "geom. mean": [
+            _number(geometric_mean, values, unit) for values in shown
+        ]
+    }
     head, fill = LAST_COLUMNS.get(value, ("lowest", None))
-    entries = []
-    for group in groups:
-        values = [at.estimate for cell in group if np.isfinite((at := estimate(value, cell, cells)).estimate)]
-        mean, lowest = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min))
-        entries.append([mean, fill(group, cells) if fill else lowest])
-    return ["geom. mean", head], entries
+    if fill:
+        columns[head] = [fill(group, cells) for group in groups]
+    elif not are_single:
+        columns[head] = [_number(min, values, unit) for values in shown]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _number(of: Callable[[list[float]], float], values: list[float], unit: str) -> str:
+    return short(of(values)) + unit if values else "-"
 
 
 def _names(group: list[Cell], cells: list[Cell], rival: Callable[[Cell, list[Cell]], Cell | None]) -> str:
@@ -183,6 +199,8 @@ def _worst_choice(group: list[Cell], cells: list[Cell]) -> str:
     return f"{max(missed):.2f}" if missed else "-"
 
 
+# By value, the head of the column of numbers where each row has one dot.
+ONE_DOT = {"over_fastest": "times", "over_other": "times", "speed_up": "times", "regret": "times"}
 # By value: the head of the last column beside a `strip`, and the function of a group and all cells that fills it.
 LAST_COLUMNS: dict[str, tuple[str, Callable[[list[Cell], list[Cell]], str]]] = {
     "over_fastest": ("fastest library", lambda group, cells: _names(group, cells, rivals.fastest_peer)),

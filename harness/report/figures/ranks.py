@@ -19,6 +19,9 @@ from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 FEWEST_JOINED = 3  # points of a line: two are dots
+MOST_COLUMNS = 3  # of panels
+APART = 0.03  # of methods at one number of ranks, in parts of it
+MOST_EFFICIENCY = 105.0  # percent that no noise explains
 DASH: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 15}  # what stands for a line of so few points
 MODEL: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 IDEAL: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.4}
@@ -32,57 +35,59 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw speed-up and efficiency against ranks, a row for each product; dashed: the model, dash-dotted: rank 0."""
+    """Draw efficiency against ranks, a panel for each product; dashed: the model, dash-dotted: the limit by rank 0."""
     found = {title: ranks.curves(own) for title, own in ranks.products(cells).items()}
     found = {title: curves for title, curves in found.items() if curves}
     if not found:
         sheet.say("No method has a time on one rank to compare with")
         return
-    looks, is_on_gpus = (
-        Looks(rates.contenders(cells), by="method"),
-        all(map(rates.is_on_device, rates.contenders(cells))),
-    )
-    panels = sheet.panels(len(found), 2, height=0.4 + 2.75 * len(found))
-    for (title, curves), left, right in zip(found.items(), panels[::2], panels[1::2], strict=True):
+    is_on_gpus = all(map(rates.is_on_device, rates.contenders(cells)))
+    looks, columns = Looks(rates.contenders(cells), by="method"), min(len(found), MOST_COLUMNS)
+    rows = -(-len(found) // columns)
+    panels = sheet.panels(rows, columns, height=0.4 + 3.0 * rows, sharey=True)
+    for index, (panel, (title, curves)) in enumerate(zip(panels, found.items(), strict=False)):
         most = max(point.ranks for points in curves.values() for point in points)
-        left.plot([1, most], [1, most], **IDEAL)
-        right.axhline(100, **IDEAL)
-        for index, (method, points) in enumerate(curves.items()):
+        panel.axhline(100, **IDEAL)
+        for place, (method, points) in enumerate(curves.items()):
             look = looks.of(method)
             sheet.add_to_legend(method, **look)
-            shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)
-            _curve(left, points, look, shift, lambda count: 1.0)
-            _curve(right, points, look, shift, lambda count: 100.0 / count)
-        left.set_title(f"{title}: {_best(curves)}" if most > 1 else title)
-        left.set_ylabel(f"speed-up over 1 {'GPU' if is_on_gpus else 'rank'}")
-        right.set_ylabel("efficiency, % of ideal")
-        left.set_yscale("log", base=2)
-        left.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-        right.set_ylim(0, max(110.0, right.get_ylim()[1]))
-        for panel in (left, right):
-            panel.set_xscale("log", base=2)
-            panel.set_xlim(0.9, most * 1.11)
-            plain_ticks(panel, sorted({point.ranks for points in curves.values() for point in points}))
-    for panel in panels[-2:]:
+            _curve(panel, points, look, 1 + APART * (place - (len(curves) - 1) / 2))
+        panel.set_title("\n".join([title, *([_best(curves)] if most > 1 else [])]), size=10)
+        panel.set_xscale("log", base=2)
+        panel.set_xlim(0.9, most * 1.11)
+        plain_ticks(panel, sorted({point.ranks for points in curves.values() for point in points}))
         panel.set_xlabel("GPUs" if is_on_gpus else "ranks, or threads of cpu-simd")
+        if index % columns == 0:
+            panel.set_ylabel("speed, % of as many\ntimes that of one")
+    for panel in panels[len(found) :]:
+        panel.set_axis_off()
+    panels[0].set_ylim(0, max(110.0, panels[0].get_ylim()[1]))
     every = [point for curves in found.values() for points in curves.values() for point in points]
+    if any(_efficiency(point) > MOST_EFFICIENCY for point in every):
+        sheet.notes.append(
+            "Above 100 %: one alone computes the whole product at a lower rate than several their parts."
+        )
     _name_lines(sheet, every)
 
 
-def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: float, scale: Any) -> None:
-    """Draw what was measured, the model, and the limit by rank 0, each times `scale` of the number of ranks."""
-    intervals = [Interval(*(bound * scale(point.ranks) for bound in point.measured)) for point in points]
+def _efficiency(point: RankPoint) -> float:
+    return 100 * point.measured.estimate / point.ranks
+
+
+def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: float) -> None:
+    """Draw the efficiency that was measured, that of the model, and the limit by rank 0 [percent]."""
+    intervals = [Interval(*(100 * bound / point.ranks for bound in point.measured)) for point in points]
     at = [point.ranks * shift for point in points]
     joined = look if len(points) >= FEWEST_JOINED else {**look, "linestyle": ""}
     panel.plot(at, [value.estimate for value in intervals], **joined)
     for x, value, point in zip(at, intervals, points, strict=True):
-        samples = [speed * scale(point.ranks) for speed in rates.sample_speeds(point.cell, point.alone)]
+        samples = [100 * speed / point.ranks for speed in rates.sample_speeds(point.cell, point.alone)]
         mark_spread(panel, x, value.estimate, value, samples if point.ranks > 1 else [], look["color"])
     for heights, line in (
         ([point.modelled for point in points], {**MODEL, "color": look["color"]}),
         ([point.root_limit for point in points], LIMIT),
     ):
-        known = [(x.ranks, y * scale(x.ranks)) for x, y in zip(points, heights, strict=True) if math.isfinite(y)]
+        known = [(x.ranks, 100 * y / x.ranks) for x, y in zip(points, heights, strict=True) if math.isfinite(y)]
         if len(known) > 1 or (known and line is LIMIT):
             dashes = line if len(known) >= FEWEST_JOINED else {**line, **DASH}
             panel.plot(*zip(*known, strict=True), zorder=1.5, **dashes)

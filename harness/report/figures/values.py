@@ -42,6 +42,7 @@ FACTS = {
 POWERS = tuple(2.0**power for power in range(-6, 11))
 RATIO_TICKS = tuple(sorted({*POWERS, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.75, 2.5, 3.0}))
 WIDEST = 4.0
+LEAST_APART = 0.14  # of the length of an axis of ratios, from tick to tick: its numbers would overlap
 FEW_RATIOS = (0.25, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)  # of them, as many as have room along x
 
 # Percentages that 100 bounds have this axis; the little above 100 is room for marks there.
@@ -227,6 +228,16 @@ def decade_ticks(chart: Axes, cells: list[Cell]) -> None:
     chart.xaxis.set_minor_formatter(lambda _tick, _: "")
 
 
+def _apart(ticks: Sequence[float], low: float, high: float) -> list[float]:
+    """Return the ticks of ratios that stand far enough from 1, and from one another, on a logarithmic axis."""
+    least = LEAST_APART * math.log(high / low)
+    kept = [1.0]
+    for tick in sorted(ticks, key=lambda tick: abs(math.log(tick))):
+        if all(abs(math.log(tick / other)) >= least for other in kept):
+            kept.append(tick)
+    return sorted(kept)
+
+
 class PlainLogFormatter(LogFormatter):
     """Labels the ticks of a logarithmic axis that matplotlib would label, but in plain numbers, times a factor."""
 
@@ -246,7 +257,7 @@ def log_ticks(chart: Axes) -> None:
     chart.set_xlim(low, high) if high >= WIDEST * low else chart.set_xlim(min(low, 0.8), max(high, 1.5))
     low, high = chart.get_xlim()
     if high < WIDEST * low:
-        chart.xaxis.set_major_locator(FixedLocator([tick for tick in FEW_RATIOS if low <= tick <= high]))
+        chart.xaxis.set_major_locator(FixedLocator(_apart([t for t in FEW_RATIOS if low <= t <= high], low, high)))
         chart.xaxis.set_minor_locator(NullLocator())
         chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
         return
