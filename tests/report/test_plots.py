@@ -445,7 +445,7 @@ def test_the_worst_size_of_a_sweep_is_named_and_in_the_title(tmp_path, sheets):
 def test_the_worst_size_of_a_figure_is_that_of_its_title_and_what_is_not_firm_is_hollow(tmp_path, sheets):
     few = [
         dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.samples_ns[0][:2]]])
-        if (c.contender, c.axes["size"]) == ("cpu-simd", 566)
+        if (c.contender, c.axes["size"]) == ("cpu-simd", 588)
         else dataclasses.replace(c, samples_ns=[[2 * ns for ns in c.samples_ns[0]]])
         if (c.contender, c.axes["size"]) == ("cpu-simd", 544)
         else c
@@ -455,7 +455,7 @@ def test_the_worst_size_of_a_figure_is_that_of_its_title_and_what_is_not_firm_is
     sheet = sheets["dense_sweep"]
     assert "(size 544)" in sheet.title
     assert "worst: size=544" in texts(sheet)
-    assert "worst: size=566" not in texts(sheet), "two samples name no worst"
+    assert "worst: size=588" not in texts(sheet), "two samples name no worst"
     hollow = [line for line in sheet.canvas.axes[0].lines if line.get_markerfacecolor() == "white"]
     assert sum(len(line.get_xdata()) for line in hollow) == 1
     assert any("Hollow: " in note for note in sheet.notes)
