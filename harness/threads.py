@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,7 +103,9 @@ def _of_numba(numba: Any) -> int:
     if quick is not None and (number := quick()) > 0:
         return int(number)
     try:
-        return int(numba.get_num_threads())
+        with warnings.catch_warnings():  # of an old TBB, and of a missing /dev/shm: our loops run on neither
+            warnings.simplefilter("ignore", numba.NumbaWarning)
+            return int(numba.get_num_threads())
     except RuntimeError:  # Numba's workqueue loses the number in a forked child
         return int(numba.config.NUMBA_NUM_THREADS)
     except ValueError as error:

@@ -48,6 +48,24 @@ def test_a_threading_layer_that_numba_cannot_load_is_named_with_the_cure(how):
     assert "  fix       unset NUMBA_THREADING_LAYER" in message
 
 
+# What Python says where there is no /dev/shm, or nothing may be written there.
+WITHOUT_SEMAPHORES = """
+import multiprocessing.context, errno, warnings
+def refuse(*_):
+    raise OSError(errno.EROFS, "Read-only file system")
+multiprocessing.context.BaseContext.RLock = refuse
+import numpy as np
+from harness import gemm
+assert gemm(np.ones((300, 300)), np.ones((300, 300)), threads=%d)[0, 0] == 300
+"""
+
+
+def test_a_machine_without_shared_memory_computes_and_numba_warns_of_nothing():
+    program = [sys.executable, "-W", "error", "-c", WITHOUT_SEMAPHORES % CORES]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_old_numbers_come_back_after_an_exception():
     before = threads.read_back()
     with pytest.raises(ZeroDivisionError), threads.limit(1):
