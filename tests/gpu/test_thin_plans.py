@@ -175,6 +175,22 @@ def test_16_bits_by_columns_are_left_to_wgmma_which_reads_them_as_they_lie():
     assert units == {"CCC": "mma", "CFC": "wgmma", "FCC": "wgmma"}
 
 
+@pytest.mark.parametrize("layout", ("CCC", "FCC", "CFC", "FFC"))
+def test_every_plan_of_16_bits_is_legal_as_operands_lie(monkeypatch, layout):
+    monkeypatch.setattr(type(RUNGS["gpu-tensor-core"]), "_has_wgmma", lambda self: True)
+    narrow, rung = np.dtype(pytest.importorskip("ml_dtypes").bfloat16), RUNGS["gpu-tensor-core"]
+    for m, n, k in itertools.product((1, 8, 33, 65, 72, 96, 300, 5000), (1, 24, 65, 300, 5000), (34, 2048)):
+        problem = Problem(m, n, k, dtype=np.dtype(np.float32), operand_dtype=narrow, layout=layout)
+        chosen = rung.plan(problem, detect())
+        taken = rung.columns_taken(chosen)
+        sides = (("a", m, k, layout[0]), ("b", k, n, layout[1]), ("out", m, n, "C"))
+        matrices = []
+        for name, rows, columns, order in sides:
+            by_columns = order == "F" and name in taken
+            matrices.append(Matrix(Place(name), rows if by_columns else columns, 2, by_columns))
+        rung.program(chosen, *matrices)
+
+
 def test_blocks_of_a_cluster_lie_along_the_longer_side_and_fill_it():
     tall, flat = (
         next(tile for tile in thin_tiles.HALF.tiles if (tile.launch.bm, tile.launch.bn) == sides)

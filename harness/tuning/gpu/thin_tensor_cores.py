@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from harness.problem import Problem
@@ -15,6 +16,10 @@ THIN = {
     "float16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
     "bfloat16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
 }
+
+
+# Columns of a box of 16-bit elements and bytes of its rows, and the shared memory of a block for them (boxes.cuh).
+BOX, BOX_BYTES, ROOM = 64, 128, 226 << 10
 
 
 class ThinChoice(NamedTuple):
@@ -51,4 +56,13 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     known = thin.measured(problem, kinds)
     found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
     unit, choice = min(found, key=lambda item: thin_model.time_s(problem, item[1], kinds[item[0]].costs))
-    return ThinChoice(unit, *choice)
+    return ThinChoice(unit, _with_room(problem, choice.tile), *choice[1:])
+
+
+def _with_room(problem: Problem, tile: thin_model.Tile) -> thin_model.Tile:
+    """Return a tile with as many stages as there is room for: an A by columns comes in whole boxes of its rows."""
+    if not (tile.is_transposed and problem.layout[0] == "F"):
+        return tile
+    rows, launch = -(-tile.launch.bm // BOX) * BOX, tile.launch
+    stages = min(launch.stages, ROOM // ((rows + launch.bn) * BOX_BYTES))
+    return tile._replace(launch=dataclasses.replace(launch, stages=stages))
