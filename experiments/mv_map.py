@@ -35,7 +35,7 @@ def _figure(side: str, dtype: str, *, on_gpu: bool) -> Figure:
         "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
         "finding": "read_shares",
     }
-    return Figure(name, "map", f"{side}, {dtype}{' on the GPU' if on_gpu else ''}", options)
+    return Figure(name, "map", f"Matrix times vector, {side}, {dtype}{' on the GPU' if on_gpu else ''}", options)
 
 
 EXPERIMENT = Experiment(

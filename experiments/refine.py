@@ -39,11 +39,11 @@ EXPERIMENT = Experiment(
         Figure(
             "refine",
             "lines",
-            "Refined linear systems",
+            "Refined linear systems: speed over factors of float64",
             {
                 "x": "n",
                 "x_label": "n (log scale)",
-                "value": "time_ratio",
+                "value": "speed_up",
                 "y_scale": "log",
                 "panels": "setting",
                 "finding": "speeds",

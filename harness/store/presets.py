@@ -32,42 +32,38 @@ def cells_of_machine(stores: Sequence[Store]) -> list[Cell]:
         recorded = [records for records in stores if name in records.experiments()]
         evidence = [records for records in recorded if records.folder.name != PRESETS[0]] or recorded
         by_point: dict[str, list[Cell]] = {}
-        asked: dict[str, list[set[str]]] = {}  # points with a time by question, of each preset from the largest on
+        asked: dict[str, list[tuple[int, set[str]]]] = {}  # of each preset from the largest on, by question
         for records in reversed(evidence):
             points = dict[str, list[Cell]]()
             for cell in records.cells(name):
                 points.setdefault(content_hash(cell.axes), []).append(cell)
-            timed = {point: own for point, own in points.items() if any(cell.is_ok for cell in own)}
             for point, own in points.items():
                 if not any(cell.is_ok for cell in by_point.get(point, ())):
-                    by_point[point] = own if point in timed else by_point.get(point, own)
-            for question, found in _by_question(timed).items():
+                    by_point[point] = own if any(cell.is_ok for cell in own) else by_point.get(point, own)
+            for question, found in _by_question(points).items():
                 asked.setdefault(question, []).append(found)
         answered = {question: _of_larger_presets(found) for question, found in asked.items()}
-        cells += [
-            cell
-            for point, own in by_point.items()
-            for cell in own
-            if point in answered.get(_question(cell.axes), {point})
-        ]
+        cells += [cell for point, own in by_point.items() for cell in own if point in answered[_question(cell.axes)]]
     return cells
 
 
-def _by_question(points: Mapping[str, Sequence[Cell]]) -> dict[str, set[str]]:
-    """Return points by what they ask, whatever the sizes."""
-    found: dict[str, set[str]] = {}
-    for point, (cell, *_) in points.items():
-        found.setdefault(_question(cell.axes), set()).add(point)
+def _by_question(points: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[int, set[str]]]:
+    """Return by what they ask, whatever the sizes, how many points have a time, and all of them."""
+    found: dict[str, tuple[int, set[str]]] = {}
+    for point, own in points.items():
+        question = _question(own[0].axes)
+        timed, alike = found.get(question, (0, set[str]()))
+        found[question] = timed + any(cell.is_ok for cell in own), alike | {point}
     return found
 
 
-def _of_larger_presets(points: Sequence[set[str]]) -> set[str]:
-    """Return the points to show of one question: those of a smaller preset only where it has more than each larger one.
+def _of_larger_presets(asked: Sequence[tuple[int, set[str]]]) -> set[str]:
+    """Return the points to show of one question: of a smaller preset only where more have a time than of larger ones.
 
-    `points` are those of each preset, the largest preset first.
+    `asked` are those of each preset, the largest preset first: how many have a time, and all.
     """
-    most = max(range(len(points)), key=lambda place: (len(points[place]), -place))
-    return set[str]().union(*points[: most + 1])
+    most = max(range(len(asked)), key=lambda place: (asked[place][0], -place))
+    return set[str]().union(*(points for _, points in asked[: most + 1]))
 
 
 def _question(axes: Json) -> str:

@@ -121,7 +121,7 @@ class TestAblation:
     def test_orders_of_loops_are_held_against_the_definition(self):
         rates = {"cpu-naive": 2.0, "ikj: rows of C": 8.0, "jki: columns of C": 0.5}
         assert found("orders", at_rates("ablation", rates, role="order")) == (
-            "ikj: rows of C has 4 times the speed of the definition, jki: columns of C 0.25 times"
+            "The order ikj (rows of C) has 4 times the speed of the definition, jki (columns of C) 0.25 times"
         )
 
 

@@ -45,11 +45,16 @@ def test_one_question_at_other_sizes_is_shown_of_the_larger_preset_if_that_has_a
         return [c.axes["n"] for c in cells if c.axes.get("semiring") == semiring]
 
     assert sizes("min_plus") == [1024, 2048, 4096]
+    large = {"semiring": "min_plus", "n": 8192}
+    full.append(
+        cell(experiment="peers", preset="full", axes=large, status="declined", reason="no memory"), machine=MACHINE
+    )
+    assert sizes("min_plus") == [1024, 2048, 4096, 8192], "what has no time is shown with its reason"
     assert sizes("max_plus") == [256], "what the larger preset does not ask is shown"
     for n in (128, 384):
         axes = {"semiring": "min_plus", "n": n}
         quick.append(cell(experiment="peers", preset="quick", axes=axes), machine=MACHINE)
-    assert sorted(sizes("min_plus")) == [128, 256, 384, 512, 1024, 2048, 4096], "a part of the larger one hides nothing"
+    assert sorted(sizes("min_plus")) == [128, 256, 384, 512, 1024, 2048, 4096, 8192], "a part hides nothing"
 
 
 def test_a_run_that_covered_a_part_counts(results):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from harness.analysis import conditions, peaks, ragged_sizes, rates, rivals
@@ -182,10 +183,12 @@ def cold(cells: list[Cell], options: Json) -> str:
 
 def extra_work(cells: list[Cell], options: Json) -> str:
     """Return the size from which on padding to the smallest and the largest tile computes little in vain."""
-    sizes = sorted({rates.axis(cell, "n") for cell in cells if rates.axis(cell, "n")})
+    if not any(rates.axis(cell, "n") for cell in cells):
+        return ""
     found = []
     for tile in (min(options["tiles"]), max(options["tiles"])):
-        costly = [n for n in range(sizes[0], sizes[-1] + 1) if ragged_sizes.extra_work(n, n, tile, tile) > LITTLE]
+        whole = math.ceil(1 / (math.sqrt(1 + LITTLE / 100) - 1)) * tile  # from here on one tile more is little
+        costly = [n for n in range(1, whole + 1) if ragged_sizes.extra_work(n, n, tile, tile) > LITTLE]
         found.append(f"{max(costly, default=0) + 1} for tiles of {tile} x {tile}")
     return f"Padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
 

@@ -105,8 +105,14 @@ def orders(cells: list[Cell], options: Json) -> str:
     if not found:
         return ""
     (most, best), (least, worst) = max(found), min(found)
-    first = f"{best} has {most:.2g} times the speed of the definition"
-    return first if best == worst else f"{first}, {worst} {least:.2g} times"
+    first = f"The order {_in_brackets(best)} has {most:.2g} times the speed of the definition"
+    return first if best == worst else f"{first}, {_in_brackets(worst)} {least:.2g} times"
+
+
+def _in_brackets(order: str) -> str:
+    """Return "kij (rank-1 updates)" of "kij: rank-1 updates"."""
+    loops, colon, what = order.partition(": ")
+    return f"{loops} ({what})" if colon else order
 
 
 def memory_orders(cells: list[Cell], options: Json) -> str:

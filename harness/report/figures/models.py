@@ -79,10 +79,11 @@ def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw the most work beyond the result that padding to whole tiles makes from a size on, a line for each tile."""
     sizes = sorted({analysis_rates.axis(cell, "n") for cell in cells if analysis_rates.axis(cell, "n")})
     every = range(sizes[0], sizes[-1] + 1)
+    beyond = range(sizes[0], sizes[-1] + max(options["tiles"]) + 1)  # the worst size from the last one on is there
     (panel,) = sheet.panels(height=3.2)
     for index, tile in enumerate(sorted(options["tiles"])):
-        work = [ragged_sizes.extra_work(n, n, tile, tile) for n in every]
-        most = list(itertools.accumulate(reversed(work), max))[::-1]
+        work = [ragged_sizes.extra_work(n, n, tile, tile) for n in beyond]
+        most = list(itertools.accumulate(reversed(work), max))[::-1][: len(every)]
         panel.plot(every, most, color=PALETTE[index % len(PALETTE)], linewidth=2, drawstyle="steps-post")
         sheet.add_to_legend(f"{tile} x {tile} tiles", color=PALETTE[index % len(PALETTE)], linewidth=2)
     panel.set_xscale("log", base=2)
