@@ -182,8 +182,9 @@ def test_large_odd_products_are_padded_and_thin_ones_only_from_larger_sizes_on()
         ("plus_times", (2501, 2501, 2501), "padded"),
         ("plus_times", (1779, 2501, 2501), "redirected"),
         ("min_plus", (2501, 2501, 2501), "redirected"),
-        ("plus_times", (1797, 1797, 1797), "padded"),  # left-over tiles are shared
-        ("plus_times", (2033, 2033, 2033), "redirected"),  # none are
+        ("plus_times", (1797, 1851, 1797), "padded"),  # left-over tiles are shared
+        ("plus_times", (1800, 2035, 2101), "redirected"),  # none are
+        ("plus_times", (1797, 1797, 1797), "redirected"),  # as it was fastest for a square of so many lines
         ("min_plus", (4001, 4001, 4001), "padded"),
         ("min_plus", (33, 4001, 4001), "redirected"),
     ):

@@ -360,7 +360,7 @@ def test_one_fold_serves_both_forms_where_they_share_alike(gpu, monkeypatch):
     monkeypatch.setattr(tuning_gpu, "SCANNED_FROM", {"f": 0, "i": 0})
     for dtype in ("float32", "int32"):
         gpu.launches.clear()
-        a, b = numbers(gpu, 130, 200, dtype=dtype), numbers(gpu, 200, 70, dtype=dtype, seed=1)
+        a, b = numbers(gpu, 130, 600, dtype=dtype), numbers(gpu, 600, 70, dtype=dtype, seed=1)
         c = numbers(gpu, 130, 70, dtype=dtype, seed=2)
         got = gemm(a, b, c, semiring="min_plus", backend="gpu-tuned")
         assert [name for name, _ in gpu.launches][1:] == [
