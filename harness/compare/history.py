@@ -104,17 +104,25 @@ def summaries(series: Iterable[Series]) -> list[Series]:
     """Return, for each experiment, preset and contender, the geometric mean of its ratios, run by run.
 
     Means are taken over the places that all its runs have, or that most have: means over other places do not compare.
+    If these have no run in common, as after a change of the sizes, over those of most places, or else of the last run.
     """
     totals = []
     groups = rates.group(series, lambda one: (one.experiment, one.preset, one.contender, one.reference))
     for members in groups.values():
         most = max(len(one.points) for one in members)
         whole = [one for one in members if len(one.points) == most]
+        if not set.intersection(*map(_runs, whole)):
+            alike = rates.group(whole, lambda one: frozenset(_runs(one)))
+            whole = max(alike.items(), key=lambda entry: (len(entry[1]), max(entry[0])))[1]
         by_run = rates.group((point for one in whole for point in one.points), lambda point: point.run)
         points = [_mean(points) for points in by_run.values() if len(points) == len(whole)]
         where = f"geometric mean of {rates.plural(len(whole), 'cell')}"
         totals.append(dataclasses.replace(whole[0], where=where, points=sorted(points), steps=[]))
     return totals
+
+
+def _runs(series: Series) -> set[str]:
+    return {point.run for point in series.points}
 
 
 def _mean(points: Sequence[HistoryPoint]) -> HistoryPoint:

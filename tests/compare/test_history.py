@@ -157,6 +157,23 @@ def test_a_place_that_most_runs_lack_is_not_in_the_summary(results):
     assert total.points[-1].ratio.estimate > 0.1
 
 
+def test_a_summary_of_places_without_a_common_run_is_that_of_most_places_or_of_the_last_run(results, tmp_path):
+    results, store = tmp_path / "others", Store(tmp_path / "others" / MACHINE.slug / "quick")
+    days_of = {64: (1, 2), 128: (1, 2), 63: (3, 4), 127: (3, 4), 129: (3, 4), 256: (5, 6)}  # of each size
+    for n, days in days_of.items():
+        for day in days:
+            run = f"202601{day:02d}T000000.000000Z"
+            store.append(
+                *(record(run, name, [float(n)] * 8, n=n) for name in ("cpu-naive", "cpu-simd")), machine=MACHINE
+            )
+    (total,) = history.summaries(history.collect(results, MACHINE.slug))
+    assert (total.where, [point.run[7] for point in total.points]) == ("geometric mean of 3 cells", ["3", "4"])
+    few = [one for one in history.collect(results, MACHINE.slug) if one.specimen.axes["n"] in {64, 256}]
+    (total,) = history.summaries(few)
+    assert [point.run[7] for point in total.points] == ["5", "6"]
+    assert "geometric mean of 3 cells" in history_page.write(results, tmp_path, MACHINE.slug, MACHINE)[0].read_text()
+
+
 def test_the_page_names_the_run_where_the_level_changed_and_whether_the_machine_did(results, tmp_path):
     page, changes = history_page.write(results, tmp_path / "figures", MACHINE.slug, MACHINE)
     text = page.read_text()
