@@ -112,25 +112,28 @@ def side(name: str, results: Path, presets: Collection[str] = (), experiments: C
     Raises
     ------
     StoreError
-        If nothing recorded is called so.
+        If nothing recorded is called so, or there is no such preset or experiment.
     """
     is_folder = (Path(name) / "").is_dir() and bool(store.machines(name))
     root = Path(name) if is_folder else results
+    folders = [(slug, preset) for slug in store.machines(root) for preset in store.presets(root, slug)]
+    _check_known("preset", presets, {preset for _, preset in folders})
+    recorded = (Store(root / slug / preset).experiments() for slug, preset in folders)
+    _check_known("experiment", experiments, {experiment for names in recorded for experiment in names})
     cells, machines, runs = dict[Key, Cell](), dict[str, Machine](), set[str]()
-    for slug in store.machines(root):
-        for preset in store.presets(root, slug):
-            if presets and preset not in presets:
+    for slug, preset in folders:
+        if presets and preset not in presets:
+            continue
+        names_all = is_folder or name in (slug, preset, f"{slug}/{preset}")
+        records = Store(root / slug / preset)
+        for experiment in records.experiments():
+            if experiments and experiment not in experiments:
                 continue
-            names_all = is_folder or name in (slug, preset, f"{slug}/{preset}")
-            records = Store(root / slug / preset)
-            for experiment in records.experiments():
-                if experiments and experiment not in experiments:
-                    continue
-                for cell in records.every_cell(experiment):
-                    runs.add(cell.run)
-                    if cell.is_current if names_all else _is_called(cell, name):
-                        _keep_latest(cells, cell)
-                machines |= _machines(records.folder / f"{experiment}.jsonl")
+            for cell in records.every_cell(experiment):
+                runs.add(cell.run)
+                if cell.is_current if names_all else _is_called(cell, name):
+                    _keep_latest(cells, cell)
+            machines |= _machines(records.folder / f"{experiment}.jsonl")
     if not cells:
         raise StoreError(
             f"nothing recorded is called {name!r}",
@@ -140,6 +143,13 @@ def side(name: str, results: Path, presets: Collection[str] = (), experiments: C
         )
     used = {cell.machine for cell in cells.values()}
     return Side(name, cells, {key: machine for key, machine in machines.items() if key in used})
+
+
+def _check_known(noun: str, names: Collection[str], known: Collection[str]) -> None:
+    """Raise StoreError if results hold none of one of `names`; without any results that is not what is wrong."""
+    for name in names:
+        if known and name not in known:
+            raise StoreError.unknown(noun, name, sorted(known))
 
 
 def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[CellChange]:

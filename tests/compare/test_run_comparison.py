@@ -120,6 +120,9 @@ def test_what_nothing_is_called_is_refused(tmp_path):
         stored_runs.side("nonsense", tmp_path)
     with pytest.raises(StoreError, match="nothing recorded"):
         stored_runs.side("2", tmp_path)  # too short to be meant
+    for noun, options in (("preset", {"presets": ["ful"]}), ("experiment", {"experiments": ["nonsense"]})):
+        with pytest.raises(StoreError, match=f"unknown {noun}"):
+            stored_runs.side(OLD, tmp_path, **options)
 
 
 def test_runs_without_a_cell_in_common_are_refused(tmp_path):
