@@ -67,7 +67,7 @@ EXPERIMENT = Experiment(
                 "finding": "crossings",
                 "subject": "cpu-simd",
                 "who": "A dense product",
-                "point": "a density of {:g} %",
+                "point": "{:g} %",
             },
         ),
     ),

@@ -22,6 +22,7 @@ class Shown(NamedTuple):
 
     cells: list[Cell]
     peaks: list[Cell]
+    left_out: tuple[str, ...] = ()  # contenders that are not at their best
 
 
 def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
@@ -42,9 +43,11 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
         for cell in everything
         if cell.experiment != experiment and (rates.is_peak(cell) or rates.is_narrow_peak(cell))
     ]
+    not_at_their_best = libraries.untold(chosen)
+    chosen = [cell for cell in chosen if cell.contender not in not_at_their_best]
     if figure.options.get("merged"):
         chosen = libraries.merged(chosen)
-    return Shown([*roofs, *chosen], peaks_elsewhere)
+    return Shown([*roofs, *chosen], peaks_elsewhere, tuple(sorted(not_at_their_best)))
 
 
 def _largest(cells: list[Cell], side: str, within: str | Sequence[str]) -> list[Cell]:

@@ -96,3 +96,20 @@ def test_a_share_of_a_run_far_slower_than_a_plain_one_is_none():
         "cpu-simd at n=64"
     )
     assert answers.details_of_figure(figure, answers.Shown(told[:1], [])) == ""
+
+
+def test_a_library_of_older_results_that_was_not_told_the_processor_is_left_out():
+    figure = next(figure for figure in EXPERIMENTS["vs_peers"].figures if figure.name == "vs_peers_rates")
+    case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
+    own = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-blis": 10.0}, n=257, **case)
+
+    def names(cells):
+        of = answers.shown(figure, "vs_peers", cells)
+        return {cell.contender for cell in of.cells}, of.left_out
+
+    assert names(own) == ({"cpu-simd", "cpu-numpy"}, ("cpu-blis",))
+    newer = [dataclasses.replace(c, facts={**c.facts, "project": "x"}) for c in own]
+    assert names(newer) == ({"cpu-simd", "cpu-numpy", "cpu-blis"}, ())
+    blis = own[-1]
+    told = dataclasses.replace(blis, contender="cpu-blis as skx", record={**blis.record, "environment": {"A": "b"}})
+    assert "cpu-blis" in names([*own, told])[0], "it stands beside what it can do"

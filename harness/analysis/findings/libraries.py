@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 
+from harness import registry
 from harness.analysis import conditions, rates, rivals
 from harness.experiment import Json
+from harness.interface import Backend
 from harness.stats.statistics import geometric_mean
 from harness.store.store import Cell
 
@@ -28,6 +31,24 @@ def families(cells: Sequence[Cell]) -> dict[str, str]:
         if words:
             told[contender] = ", ".join(words)
     return told
+
+
+def untold(cells: Iterable[Cell]) -> set[str]:
+    """Return the contenders by a library that could have been told which processor this is, and never was.
+
+    Their results are older than that treatment, and do not say whose kernels they are. Such a library took kernels for
+    another processor, or in C: what it can do is not known.
+    """
+    by_backend = rates.group(cells, lambda cell: str(rates.axis(cell, "backend")))
+    plain = [own for name, own in by_backend.items() if name in _told() and all(map(is_as_installed, own))]
+    return {cell.contender for own in plain for cell in own if cell.is_ok and "project" not in cell.facts}
+
+
+@functools.cache
+def _told() -> frozenset[str]:
+    """Return the backends of libraries that are compared in more than one configuration."""
+    ask = registry.discover()
+    return frozenset(e.name for e in ask if e.backend and type(e.backend).configurations is not Backend.configurations)
 
 
 def merged(cells: Sequence[Cell]) -> list[Cell]:

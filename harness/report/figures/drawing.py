@@ -155,6 +155,8 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet.notes += [f"{details}."] if details else []
     sheet.notes += [figure.options["note"]] if "note" in figure.options else []
     sheet.notes += [] if figure.kind in COMPUTED else [*absences(shown), *caveats.in_figure(shown)]
+    if of.left_out:
+        sheet.notes.append(f"Not shown: {', '.join(of.left_out)}, measured before it was told which processor this is.")
     sheet.notes += [mark] if mark else []
     sampled = [] if figure.kind in COMPUTED else shown
     footer = provenance(sampled, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)

@@ -22,7 +22,7 @@ from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
 
 LEAST_WORK = 1.0  # percent: less is not drawn
-HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.0, "zorder": 1.9}
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.0, "zorder": 2.1}
 _BY_KIND = (
     "Whole tiles: powers of two and multiples of {tile}; the rates of the nearest two are interpolated by log n. Dots: "
     "the other sizes."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator
 
 from harness.analysis import peaks, rates, read_rates, rivals, shares
 from harness.analysis.findings import regret
@@ -210,9 +210,7 @@ def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
             kept.append(value)
     panel.xaxis.set_major_locator(FixedLocator(kept))
     panel.xaxis.set_minor_locator(NullLocator())
-    plain = ScalarFormatter(useOffset=False)
-    plain.set_scientific(False)
-    panel.xaxis.set_major_formatter(plain)
+    panel.xaxis.set_major_formatter(lambda tick, _: f"{tick:.10g}")
 
 
 def decade_ticks(chart: Axes, cells: list[Cell]) -> None:
