@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -52,19 +53,38 @@ def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], p
     extra.converter()  # both are asked for before seconds of work
     rows = [row for own in machines for row in recorded.shown(own, experiments)]
     parts = _parts(machines, experiments, rows, mark)
-    for count, has_intervals in RICHNESS:
+    tables = functools.cache(functools.partial(plain.plain, rows))
+
+    def text_of(count: int, has_intervals: bool) -> str:
         thinner = [dataclasses.replace(row, samples=recorded.spread_out(row.samples, count)) for row in rows]
-        tables = plain.plain(rows, has_intervals=has_intervals)
-        text = _render(
-            {**parts, "tables": tables, "data": _packed({"cells": recorded.columns(thinner), **parts["data"]})}
-        )
-        size = len(text.encode())
-        if size <= LIMIT:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text)
-            return size
+        data = _packed({"cells": recorded.columns(thinner), **parts["data"]})
+        return _render({**parts, "tables": tables(has_intervals=has_intervals), "data": data})
+
+    text = _richest(text_of)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text)
+    return len(text.encode())
+
+
+def _richest(text_of: Callable[[int, bool], str]) -> str:
+    """Return the text of the first form that is small enough; raise HarnessError if none is.
+
+    Each form is smaller than the one before, so that after the first one, which a page of few machines has, the place
+    is found by halving.
+    """
+    texts = functools.cache(lambda form: text_of(*RICHNESS[form]))
+
+    def is_small(form: int) -> bool:
+        return len(texts(form).encode()) <= LIMIT
+
+    form = 0 if is_small(0) else bisect.bisect_left(range(len(RICHNESS)), True, lo=1, key=is_small)
+    if form < len(RICHNESS):
+        return texts(form)
     raise HarnessError(
-        "the page is too large", expected=f"at most {LIMIT:,} bytes", got=f"{size:,}", fix="fewer machines: --machine"
+        "the page is too large",
+        expected=f"at most {LIMIT:,} bytes",
+        got=f"{len(texts(form - 1).encode()):,}",
+        fix="fewer machines: --machine",
     )
 
 
@@ -77,7 +97,7 @@ def _parts(
     beliefs = [belief.belief(own) for own in machines]
     made_cards = [(own, cards.cards(own, known)) for own in machines]
     first = max((card for _, own in made_cards for card in own), key=lambda card: card.prominence, default=None)
-    ladders = [(own, steps) for own in machines if (steps := rungs.rungs(own))]
+    ladder = next(((own, steps) for own in machines if (steps := rungs.rungs(own))), None)
     return {
         "machines": machines,
         "cards": made_cards,
@@ -88,7 +108,7 @@ def _parts(
         "weak_drawn": MOST_DRAWN,
         "least_loss": weak.LEAST_LOSS,
         "beliefs": beliefs,
-        "ladder": ladders[0] if ladders else None,
+        "ladder": ladder,
         "levels": rungs.levels(),
         "palette": colours.palette(rows),
         "count": len(rows),
@@ -100,7 +120,7 @@ def _parts(
             "first": first.address if first else "",
             "colours": {row.backend: f"var({colours.variable(row.backend)})" for row in rows},
             "axes": {name: recorded.axis_of(experiment) for name, experiment in experiments.items()},
-            "roofline": rungs.roofline(ladders[0][0]) if ladders else [],
+            "roofline": rungs.roofline(ladder[0]) if ladder else [],
             "weak": [_place(place) for place in places[:MOST_DRAWN]],
             "spread": [{"percent": recorded.digits(one.percent)} for own in beliefs for one in own.spreads],
         },

@@ -17,7 +17,7 @@ from harness.store import places
 if TYPE_CHECKING:  # the facade imports this module: what only results need is imported when they are asked for
     from harness.experiment import Experiment
     from harness.report import tables
-    from harness.store.store import Cell
+    from harness.store.store import Cell, Store
 
 # A table in a notebook shows so many rows; `Results.cells` has all.
 MOST_ROWS = 60
@@ -148,27 +148,36 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     if experiment not in known:
         raise ExperimentError.unknown("experiment", experiment, known)
     root = Path(folder)
-    stored = {slug: own for slug in store.machines(root) if (own := _of_experiment(root, slug, experiment))}
-    if not stored or (machine and machine not in stored):
+    slugs = [slug for slug in store.machines(root) if _measured(root, slug, experiment)]
+    here, wanted = detect().slug, machine
+    if slugs and not machine:
+        machine = here if here in slugs else max(slugs, key=lambda slug: _last_time(root, slug, experiment))
+    cells = presets.cells_of_machine(_measured(root, machine, experiment), [experiment]) if machine in slugs else []
+    if not cells:
         raise StoreError(
-            f"{root}: no results of {experiment}" + (f" of the machine {machine!r}" if machine else ""),
-            expected=f"one of {', '.join(stored)}" if stored else "",
+            f"{root}: no results of {experiment}" + (f" of the machine {wanted!r}" if wanted else ""),
+            expected=f"one of {', '.join(slugs)}" if slugs else "",
             fix=f"python -m harness run {experiment}",
         )
-    here = detect().slug
-    slug = machine or (here if here in stored else max(stored, key=lambda name: max(c.time for c in stored[name])))
-    stores = [store.Store(root / slug / preset) for preset in store.presets(root, slug)]
-    others = (cell for cell in presets.cells_of_machine(stores) if cell.experiment != experiment)
-    roofs = tuple(cell for cell in others if rates.is_peak(cell))
-    return Results(known[experiment], stores[-1].machine(), tuple(stored[slug]), roofs)
+    stores = [store.Store(root / machine / preset) for preset in store.presets(root, machine)]
+    others = [name for records in stores for name in records.experiments() if name != experiment]
+    roofs = tuple(cell for cell in presets.cells_of_machine(stores, others) if rates.is_peak(cell))
+    return Results(known[experiment], stores[-1].machine(), tuple(cells), roofs)
 
 
-def _of_experiment(root: Path, slug: str, experiment: str) -> list[Cell]:
-    from harness.store import presets, store
+def _measured(root: Path, slug: str, experiment: str) -> list[Store]:
+    """Return the stores of a machine that have the experiment."""
+    from harness.store import store
 
-    stores = [store.Store(root / slug / preset) for preset in store.presets(root, slug)]
-    measured = [records for records in stores if experiment in records.experiments()]
-    return [cell for cell in presets.cells_of_machine(measured) if cell.experiment == experiment] if measured else []
+    stores = (store.Store(root / slug / preset) for preset in store.presets(root, slug))
+    return [records for records in stores if experiment in records.experiments()]
+
+
+def _last_time(root: Path, slug: str, experiment: str) -> str:
+    from harness.store import presets
+
+    cells = presets.cells_of_machine(_measured(root, slug, experiment), [experiment])
+    return max((cell.time for cell in cells), default="")
 
 
 def _line(texts: Sequence[str]) -> str:

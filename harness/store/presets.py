@@ -6,7 +6,7 @@ question would stand there twice. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.experiment import PRESETS, Json, content_hash
 from harness.store.store import Cell, Store
@@ -15,7 +15,7 @@ from harness.store.store import Cell, Store
 NO_SIZES = ("threads", "ranks")
 
 
-def cells_of_machine(stores: Sequence[Store]) -> list[Cell]:
+def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None = None) -> list[Cell]:
     """Return the cells to show of a machine: each point on an experiment's axes from the largest preset that has it.
 
     A point whose cells have no time anywhere is taken from the largest preset too. Preset smoke is no evidence: its
@@ -26,9 +26,13 @@ def cells_of_machine(stores: Sequence[Store]) -> list[Cell]:
     ----------
     stores : sequence of Store
         Of one machine, the smallest preset first.
+    experiments : iterable of str, optional
+        Of these alone, which it has recorded; by default of all that it has.
     """
     cells = []
-    for name in sorted({name for records in stores for name in records.experiments()}):
+    if experiments is None:
+        experiments = (name for records in stores for name in records.experiments())
+    for name in sorted({*experiments}):
         recorded = [records for records in stores if name in records.experiments()]
         evidence = [records for records in recorded if records.folder.name != PRESETS[0]] or recorded
         by_point: dict[str, list[Cell]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import gzip
+import itertools
 import json
 import random
 import re
@@ -35,6 +36,18 @@ def page(page_file):
     """Return the page of this checkout's results, and what it packs."""
     text = page_file.read_text(encoding="utf-8")
     return text, unpacked(text)
+
+
+@pytest.fixture(scope="module")
+def rows(machines):
+    """Return what the page shows of the cells of each machine, by the name of its folder."""
+    return {own.slug: list(recorded.shown(own, EXPERIMENTS)) for own in machines}
+
+
+@pytest.fixture(scope="module")
+def made_cards(machines):
+    """Return the cards of each machine."""
+    return [cards.cards(own, EXPERIMENTS.values()) for own in machines]
 
 
 def unpacked(text):
@@ -88,15 +101,14 @@ def test_names_no_address_that_could_be_asked(page):
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", visible)
 
 
-def test_the_tables_that_need_no_script_hold_every_cell_once(machines):
-    own = with_ladder(machines)
-    rows = list(recorded.shown(own, EXPERIMENTS))
-    tables = plain.plain(rows, has_intervals=False)
-    assert sum(table.cells for table in tables) == len(rows)
+def test_the_tables_that_need_no_script_hold_every_cell_once(machines, rows):
+    own = rows[with_ladder(machines).slug]
+    tables = plain.plain(own, has_intervals=False)
+    assert sum(table.cells for table in tables) == len(own)
     kinds = {table.heads[1] == "contender" for table in tables}
     assert kinds == {True, False}, "some have a line for each contender, some a column"
     for table in tables:
-        here = [row for row in rows if row.experiment == table.experiment]
+        here = [row for row in own if row.experiment == table.experiment]
         if table.heads[1] == "contender":
             assert sorted(line[1] for line in table.lines) == sorted(row.contender for row in here)
         else:
@@ -109,11 +121,11 @@ def test_the_tables_that_need_no_script_hold_every_cell_once(machines):
         assert {plain.estimate(row.rate) for row in here if row.rate and row.unit in table.heads[0]} <= texts
 
 
-def test_every_value_of_these_tables_has_a_unit(machines):
-    rows = [row for own in machines for row in recorded.shown(own, EXPERIMENTS)]
-    units = {row.unit if row.rate else "ms" for row in rows if row.rate or row.time}
+def test_every_value_of_these_tables_has_a_unit(rows):
+    of_all = list(itertools.chain(*rows.values()))
+    units = {row.unit if row.rate else "ms" for row in of_all if row.rate or row.time}
     seen = set()
-    for table in plain.plain(rows, has_intervals=True):
+    for table in plain.plain(of_all, has_intervals=True):
         place = ""
         for line in table.lines:
             place, first = line[0] or place, 2 if table.heads[1] == "contender" else 1
@@ -125,9 +137,9 @@ def test_every_value_of_these_tables_has_a_unit(machines):
     assert seen == units
 
 
-def test_values_of_one_case_with_two_units_carry_their_own(machines):
-    rows = list(recorded.shown(with_ladder(machines), EXPERIMENTS))
-    first = next(row for row in rows if row.rate and row.unit == "GFLOP/s")
+def test_values_of_one_case_with_two_units_carry_their_own(machines, rows):
+    own = rows[with_ladder(machines).slug]
+    first = next(row for row in own if row.rate and row.unit == "GFLOP/s")
     other = dataclasses.replace(first, contender="another", unit="Gop/s")
     (table,) = plain.plain([first, other], has_intervals=False)
     fields = [field for line in table.lines for field in line]
@@ -181,8 +193,8 @@ def test_cards_say_what_the_experiments_have_found(page, machines):
     assert len(heads) > 20
 
 
-def test_every_number_of_a_card_has_an_interval_and_a_word_of_confidence(machines):
-    made = [card for own in machines for card in cards.cards(own, EXPERIMENTS.values())]
+def test_every_number_of_a_card_has_an_interval_and_a_word_of_confidence(made_cards):
+    made = list(itertools.chain(*made_cards))
     assert {card.confidence for card in made} <= set(cards.CONFIDENCE)
     with_number = [card for card in made if card.value]
     assert len(with_number) > 0.4 * len(made)
@@ -217,9 +229,8 @@ def test_confidence_is_high_from_three_processes_on(tmp_path, processes):
     assert card.value.startswith("2.0")
 
 
-def test_cards_without_a_verdict_come_last(machines):
-    for own in machines:
-        made = cards.cards(own, EXPERIMENTS.values())
+def test_cards_without_a_verdict_come_last(made_cards):
+    for made in made_cards:
         order = [(card.confidence == "low", -card.prominence) for card in made]
         assert order == sorted(order)
 
@@ -234,8 +245,8 @@ def test_names_that_all_cases_have_at_a_place_stand_in_the_head():
     assert plain._places([["n=8", "rows 10"]]) == ("case", ["n=8, rows 10"])
 
 
-def test_ends_of_a_percent_of_peak_are_left_out_where_they_follow(machines):
-    row = next(row for row in recorded.shown(with_ladder(machines), EXPERIMENTS) if row.rate and row.peak)
+def test_ends_of_a_percent_of_peak_are_left_out_where_they_follow(machines, rows):
+    row = next(row for row in rows[with_ladder(machines).slug] if row.rate and row.peak)
     follows = dataclasses.replace(row, rate=Interval(10, 9, 12), peak=Interval(50, 45, 60))
     own = dataclasses.replace(row, rate=Interval(10, 9, 12), peak=Interval(50, 40, 60))
     alone = dataclasses.replace(row, rate=None, peak=Interval(50, 45, 60))
@@ -316,12 +327,12 @@ def test_shown_samples_include_the_ends():
     assert recorded.spread_out(samples, 0) == ()
 
 
-def test_samples_and_ends_of_times_that_are_packed_can_be_computed_again(machines):
+def test_samples_and_ends_of_times_that_are_packed_can_be_computed_again(machines, rows):
     """As the script of the page does: within half a step, and within four digits."""
-    rows = [row for row in recorded.shown(with_ladder(machines), EXPERIMENTS) if row.time and row.rate][:200]
-    packed = recorded.columns(rows)
+    some = [row for row in rows[with_ladder(machines).slug] if row.time and row.rate][:200]
+    packed = recorded.columns(some)
     assert {*packed["time_low"], *packed["time_high"]} == {None}
-    for place, row in enumerate(rows):
+    for place, row in enumerate(some):
         steps, time, rate = (packed[name][place] for name in ("samples", "time", "rate"))
         again = [step * time / recorded.SAMPLE_STEPS for step in steps]
         assert again == pytest.approx(row.samples, abs=0.0031 * row.time.estimate, rel=1e-3)
@@ -338,6 +349,14 @@ def test_samples_give_way_before_the_page_is_too_large(machines, tmp_path, monke
     monkeypatch.setattr(document, "LIMIT", 1000)
     with pytest.raises(HarnessError, match="too large"):
         document.write(some, EXPERIMENTS, tmp_path / "none.html")
+
+
+def test_the_richest_text_that_is_small_enough_is_taken(monkeypatch):
+    sizes = {form: 10 * (len(document.RICHNESS) - place) for place, form in enumerate(document.RICHNESS)}
+    for size in sizes.values():
+        for limit in (size, size + 9):
+            monkeypatch.setattr(document, "LIMIT", limit)
+            assert len(document._richest(lambda *asked: "x" * sizes[asked])) == size
 
 
 def test_the_same_results_give_the_same_file(machines, tmp_path):
@@ -371,9 +390,9 @@ def test_texts_of_a_store_are_no_markup(tmp_path):
     assert hostile in column(unpacked(text), "contender")
 
 
-def test_colours_are_those_of_the_figures_and_turn_on_a_dark_page(page, machines):
+def test_colours_are_those_of_the_figures_and_turn_on_a_dark_page(page, rows):
     text, _ = page
-    made = colours.palette([row for own in machines for row in recorded.shown(own, EXPERIMENTS)])
+    made = colours.palette(list(itertools.chain(*rows.values())))
     for backend in ("cpu-simd", "cpu-numpy", "gpu-tuned"):
         light, dark = made[colours.variable(backend)]
         assert light == COLOURS[backend]
