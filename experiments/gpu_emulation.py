@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
                 "rows": "contender",
                 "columns": "family",
                 "x_label": "family of data",
-                "value": "time_ratio",
+                "value": "speed_up",
                 "subject": "gpu-ozaki",
                 "place": "family",
                 "finding": "subject_over_reference",

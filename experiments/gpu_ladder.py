@@ -55,7 +55,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 # Tensor cores take another way over float32, and their peak is another in float64.
 NOTES = {
-    "gpu_ladder": "gpu-tensor-core over float32: three products of rounded parts (3xTF32), of other errors.",
+    "gpu_ladder": "float32 by gpu-tensor-core: three products of rounded parts on tensor cores, beyond the SIMT peak.",
     "gpu_ladder_others": "float64 by gpu-tensor-core and gpu-cublas is computed on tensor cores, beyond the SIMT peak.",
 }
 

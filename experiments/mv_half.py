@@ -91,8 +91,9 @@ def _figure(*, on_gpu: bool) -> Figure:
         "rows": "size",
         "columns": "contender",
         "x_label": "backend",
-        "value": "time_ratio",
+        "value": "speed_up",
         "finding": "fastest",
+        "reference_words": f"the {WHOLE_PRODUCT}",
     }
     place = " on the GPU" if on_gpu else ""
     return Figure(f"mv_half{'_gpu' * on_gpu}", "heatmap", f"Half of a matrix{place}", options)

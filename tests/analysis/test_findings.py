@@ -184,8 +184,10 @@ def test_of_several_panels_those_that_pay_somewhere_are_named():
 def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most():
     first = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 2.0}, n=64)
     second = at_rates("size_sweep", {"cpu-numpy": 2.0, "cpu-simd": 1.0}, n=128)
-    assert found("fastest", [*first, *second]) == (
-        "cpu-simd is fastest in 1 of 2 cases, cpu-numpy in 1; the fastest takes 0.50 to 1.00 of the time of cpu-numpy"
+    wins = "cpu-simd is fastest in 1 of 2 cases, cpu-numpy in 1; the fastest "
+    assert found("fastest", [*first, *second]) == f"{wins}has 1.00 to 2.00 times the speed of cpu-numpy"
+    assert found("fastest", [*first, *second], value="time_ratio", reference_words="the base") == (
+        f"{wins}takes 0.50 to 1.00 of the time of the base"
     )
 
 

@@ -66,8 +66,8 @@ def test_the_best_split_at_the_largest_product_is_named_and_where_the_best_is_le
         for c in timed
     ]
     assert found("splits", small) == (
-        f"2 x 2 ranks x threads have 1.25 times the speed of one process (plus_times, float64, n={sizes[-1]}), "
-        f"1 x 4 0.50; min_plus{f', n={sizes[0]}' * (len(sizes) > 1)} 0.62 at best"
+        f"2 ranks of 2 threads have 1.25 times the speed of one process (plus_times, float64, n={sizes[-1]}), "
+        f"1 rank of 4 threads 0.50; the best elsewhere at least 0.62 (min_plus{f', n={sizes[0]}' * (len(sizes) > 1)})"
     )
     assert found("strategies", small).startswith("2 x 2 has 1.25 times the speed of one process (plus_times,")
     assert found("over_reference", small).startswith("2 x 2 has 1.25 times the speed of cpu-simd (plus_times,")

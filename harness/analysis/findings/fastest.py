@@ -17,7 +17,7 @@ def fastest(cells: list[Cell], options: Json) -> str:
     """Return who is fastest in most cases, and its speed over a rival in all cases, those that it loses too.
 
     The rival is the fastest library; of a library, or without one, the reference; of the reference the next. Where
-    none is fastest in most cases, the first of all are named, with the part of the reference's time that they take.
+    none is fastest in most cases, the first of all are named, and how fast they are beside the reference.
     """
     cases = _cases(cells)
     if not cases:
@@ -26,10 +26,10 @@ def fastest(cells: list[Cell], options: Json) -> str:
     name, own_wins = max(wins.items(), key=lambda entry: len(entry[1]))
     if 2 * len(own_wins) <= len(cases):
         most_first = sorted(((who, len(won)) for who, won in wins.items()), key=lambda win: -win[1])
-        return _counted(most_first, len(cases)) + _parts_of_reference(cases)
+        return _counted(most_first, len(cases)) + _over_reference(cases, options)
     count = rates.plural(len(cases), "case")
     where = f"all {count}" if len(own_wins) == len(cases) > 1 else f"{len(own_wins)} of {count}"
-    return f"{name} is fastest in {where}{_over_rivals(name, cases)}"
+    return f"{name} is fastest in {where}{_over_rivals(name, cases, options)}"
 
 
 def _cases(cells: list[Cell]) -> list[list[Cell]]:
@@ -43,10 +43,10 @@ def _winner(own: Sequence[Cell]) -> Cell:
     return min(own, key=lambda cell: cell.median_ns)
 
 
-def _over_rivals(name: str, cases: Sequence[list[Cell]]) -> str:
+def _over_rivals(name: str, cases: Sequence[list[Cell]], options: Json) -> str:
     """Return the least and the greatest speed of a contender over its rivals, with their name; nothing without one."""
     pairs = [(cell, own) for own in cases for cell in own if cell.contender == name]
-    rival, words = _rival(pairs)
+    rival, words = _rival(pairs, options)
     ratios = [
         (1 / rates.time_ratio(cell, other).estimate, cell)
         for cell, own in pairs
@@ -55,25 +55,32 @@ def _over_rivals(name: str, cases: Sequence[list[Cell]]) -> str:
     return f", at {ends_in_words(ratios, '.2f')} times the speed of {words}" if ratios else ""
 
 
-def _rival(pairs: Sequence[tuple[Cell, list[Cell]]]) -> tuple[Callable[[Cell, list[Cell]], Cell | None], str]:
+def _rival(
+    pairs: Sequence[tuple[Cell, list[Cell]]], options: Json
+) -> tuple[Callable[[Cell, list[Cell]], Cell | None], str]:
     """Return what finds the rival of a contender in a case, and what a sentence calls it."""
     first, _ = pairs[0]
     if not rivals.is_peer(first) and all(rivals.fastest_peer(cell, own) for cell, own in pairs):
         return rivals.fastest_peer, rivals.THE_FASTEST
     if first.contender != first.reference:
-        return rates.reference_of, first.reference
+        return rates.reference_of, options.get("reference_words", first.reference)
     return rivals.fastest_other, "the next"
 
 
-def _parts_of_reference(cases: Sequence[list[Cell]]) -> str:
-    """Return "; the fastest takes 0.16 to 0.79 of the time of dense", or nothing without one reference."""
+def _over_reference(cases: Sequence[list[Cell]], options: Json) -> str:
+    """Return "; the fastest takes 0.16 to 0.79 of the time of dense", or nothing without one reference.
+
+    In a figure of speeds it is "; the fastest has 1.27 to 6.25 times the speed of dense".
+    """
     pairs = [(_winner(own), rates.reference_of(own[0], own)) for own in cases]
     parts = [rates.time_ratio(cell, other).estimate for cell, other in pairs if other is not None]
     if len(parts) < len(pairs) or len({other.contender for _, other in pairs if other}) > 1:
         return ""
-    reference = cases[0][0].reference
-    span = " to ".join(dict.fromkeys(f"{end:.2f}" for end in (min(parts), max(parts))))
-    return f"; the fastest takes {span} of the time of {reference}"
+    is_time = options.get("value") == "time_ratio"
+    ends = (min(parts), max(parts)) if is_time else (1 / max(parts), 1 / min(parts))
+    span = " to ".join(dict.fromkeys(f"{end:.2f}" for end in ends))
+    does, what = ("takes", "of the time of") if is_time else ("has", "times the speed of")
+    return f"; the fastest {does} {span} {what} {options.get('reference_words', cases[0][0].reference)}"
 
 
 def winners(cells: list[Cell], options: Json) -> str:

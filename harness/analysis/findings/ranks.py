@@ -50,24 +50,34 @@ def scaling(cells: list[Cell], options: Json) -> str:
 
 def splits(cells: list[Cell], options: Json) -> str:
     """Return the speeds of ranks x threads over one process at the largest product, and where the best is least."""
-    return _over_one_process(cells, "ranks x threads have")
+    return _over_one_process(cells, _split)
+
+
+def _split(name: str) -> str:
+    """Return "2 ranks of 1 thread have" for "2 x 1"."""
+    ranks, threads = (int(count) for count in name.split(" x "))
+    return f"{rates.plural(ranks, 'rank')} of {rates.plural(threads, 'thread')} {'has' if ranks == 1 else 'have'}"
 
 
 def strategies(cells: list[Cell], options: Json) -> str:
     """Return the speeds of strategies over one process at the largest product, and where the best is least."""
-    return _over_one_process(cells, "has")
+    return _over_one_process(cells, "{} has".format)
 
 
-def _over_one_process(cells: list[Cell], have: str) -> str:
+def _over_one_process(cells: list[Cell], having: Callable[[str], str]) -> str:
     cases = _over_references(cells)
     if not cases:
         return ""
     best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
     least, _ = min(cases, key=lambda ends: _estimate(ends[0]))
-    first = f"{best.who} {have} {best.value.estimate:.2f} times the speed of one process ({best.where})"
-    first += "" if worst is best else f", {worst.who} {worst.value.estimate:.2f}"
+    first = f"{having(best.who)} {best.value.estimate:.2f} times the speed of one process ({best.where})"
+    first += (
+        ""
+        if worst is best
+        else f", {having(worst.who).removesuffix(' have').removesuffix(' has')} {worst.value.estimate:.2f}"
+    )
     where = _unlike(least.where, best.where)
-    return first if least is best else f"{first}; {where} {least.value.estimate:.2f} at best"
+    return first if least is best else f"{first}; the best elsewhere at least {least.value.estimate:.2f} ({where})"
 
 
 def _unlike(where: str, other: str) -> str:
