@@ -41,8 +41,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave thousands of tests out of each later search for garbage, which compiling a kernel starts every second."""
+    """Leave thousands of tests out of each later search for garbage, and let compiling a kernel start fewer of them."""
     gc.freeze()
+    gc.set_threshold(10_000, 20, 100)
     gc.enable()
 
 
