@@ -8,6 +8,7 @@ schema and the names it was written with. Each reader brings it up to date, and 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from types import UnionType
@@ -19,6 +20,8 @@ from harness.store.held_sources import HELD_BY
 SCHEMA = 4
 
 Record = dict[str, Any]
+
+MOST_SHOWN = 60  # letters of samples that are none
 
 STATUSES = ("ok", "failed", "declined", "missing")
 
@@ -110,7 +113,17 @@ def flaw(record: Record) -> str | None:
             return f"{name} {record[name]!r}, not of type {getattr(expected, '__name__', expected)}"
     if kind == "cell" and record["status"] not in STATUSES:
         return f"status {record['status']!r}"
+    if kind == "cell" and not _are_samples(record["samples_ns"]):
+        return f"samples_ns {str(record['samples_ns'])[:MOST_SHOWN]!r}, not numbers above 0 by process"
     return None
+
+
+def _are_samples(samples_ns: list[Any]) -> bool:
+    """Return whether these are lists of times."""
+    try:
+        return all(min(process, default=1) > 0 and max(process, default=1) < math.inf for process in samples_ns)
+    except TypeError:
+        return False
 
 
 def lacking(record: Mapping[str, Any]) -> list[str]:
@@ -145,7 +158,8 @@ def _renamed(value: Any) -> Any:
 def _to_2(record: Record) -> Record:
     """Return the fields whose meaning schema 2 changed: calls in a sample, which were the same in every process."""
     loops = record.get("loops")
-    return {"loops": [loops] * len(record.get("samples_ns", ()))} if isinstance(loops, int) else {}
+    samples = record.get("samples_ns")
+    return {"loops": [loops] * len(samples)} if isinstance(loops, int) and isinstance(samples, list) else {}
 
 
 def _to_3(record: Record) -> Record:

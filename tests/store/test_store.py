@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import re
 import shlex
 import shutil
@@ -299,6 +300,24 @@ def test_a_record_without_a_field_or_with_another_type_is_an_error_that_names_it
         assert field.name in caught.value.got
 
 
+@pytest.mark.parametrize(
+    "samples", [None, [["a"]], [[0.0, 1.0]], [[1.0, -2.0]], [[math.inf]], [3.0], ["3.0"], [[None]]]
+)
+@pytest.mark.parametrize("version", [1, SCHEMA])
+def test_samples_that_are_no_times_are_an_error_that_names_the_line(store, path, samples, version):
+    record = {
+        "schema": version,
+        "appended": "",
+        "position": 0,
+        **cell(loops=4 if version == 1 else []),
+        "samples_ns": samples,
+    }
+    store.folder.mkdir(parents=True)
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(StoreError, match=r"line 1 is no cell(.|\n)*got +samples_ns"):
+        store.cells()
+
+
 STORED = sorted((ROOT / "experiments" / "results").glob("*/*/*.jsonl"))
 
 
@@ -427,10 +446,10 @@ def test_order_and_duplicates_of_lines_and_where_they_came_from_do_not_matter(tm
 def test_the_order_of_lines_of_schema_1_does_not_matter(tmp_path_factory, order):
     folder = tmp_path_factory.mktemp("store")
     records = [
-        sampled(c, 1, float(second), schema=1, time=f"2025-01-01T00:00:0{second}") for second in (0, 1) for c in "abc"
+        sampled(c, 1, float(second), schema=1, time=f"2025-01-01T00:00:0{second}") for second in (1, 2) for c in "abc"
     ]
     (folder / "ladder.jsonl").write_text("".join(json.dumps(records[index]) + "\n" for index in order))
-    assert sorted((c.contender, c.median_ns) for c in Store(folder).cells()) == [("a", 1.0), ("b", 1.0), ("c", 1.0)]
+    assert sorted((c.contender, c.median_ns) for c in Store(folder).cells()) == [("a", 2.0), ("b", 2.0), ("c", 2.0)]
 
 
 def join(theirs: Path, ours: Path) -> None:
