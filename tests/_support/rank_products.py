@@ -2,7 +2,8 @@
 
 Arguments ``products 7x50+1x40 8x60``: 50 products on 7 ranks, 40 on the one that is left meanwhile, then 60 on 8. Or
 ``faults NAME...``: those to plant, one after the other, until a product is wrong. All ranks draw the same cases. Local
-products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
+products follow the definition, so that nothing is compiled and no backend is loaded: `rank_kernels` has the backends
+compute them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import types
 
 import numpy as np
 from mpi4py import MPI
@@ -79,6 +81,10 @@ def by_definition(problem, backend, threads):
 
     local.accumulates_in_place = problem.k % 2 == 1
     return local
+
+
+# What stands for a backend, in `harness.distributed.spmd`: it is never asked to compute.
+LOCAL = {"host_local": by_definition, "choose": lambda *_: types.SimpleNamespace(accumulates_in_place=True)}
 
 
 def operands(rng, sizes, kind, scalars):
@@ -172,7 +178,7 @@ def compute(rng, grid, sizes, kind, choices, fault=""):
     out = None if mine is None else room_for(held.out[d_places[COMM.rank]], given["c"], choices["out"])
     cut = BLOCKS if layout == "blocks" else choices["pieces"]
     share = functools.partial(WatchedShare, choices["largest_message"])
-    with distributed_faults.planted(fault, {"host_local": by_definition, "Share": share}):
+    with distributed_faults.planted(fault, {**LOCAL, "Share": share}):
         spmd.Decomposition = functools.partial(Decomposition, layout=cut)
         if choices["transport"] == "auto":
             spmd.memory_domain = lambda: f"host {COMM.rank // choices['a_host']}"
@@ -249,7 +255,7 @@ def products(count, fault=""):
 def proven(count):
     """Return, on rank 0, how many of so many products are wrong, with the first of them."""
     failures = list(filter(None, products(count)))
-    with distributed_faults.planted("", {"host_local": by_definition}):
+    with distributed_faults.planted("", LOCAL):
         rng = np.random.default_rng(SEED)
         failures += filter(None, (check_volume(rng, grid) for grid in grids(COMM.size)))
     return "\n".join([*failures[:3], f"{COMM.size} ranks: {count} products, {len(failures)} wrong"])
