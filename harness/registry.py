@@ -10,10 +10,10 @@ import contextlib
 import functools
 import importlib
 import inspect
-import itertools
 import pkgutil
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,8 @@ class _Discovery:
     """
 
     def __init__(self) -> None:
-        self._ahead = itertools.chain(_modules(), _entry_points())
+        self._places = deque([*_modules(), _entry_points])  # not looked through yet
+        self._ahead: deque[_Source] = deque()
         self.loaded: dict[str, Entry] = {}
         self._unloaded: list[Entry] = []
         self._faulty: list[Entry] = []
@@ -81,7 +82,7 @@ class _Discovery:
                 )
             while name not in self.loaded:
                 with interrupts_held():  # or a source would be lost
-                    source = next(self._ahead, None)
+                    source = self._next()
                     if source is None:
                         return None
                     self._load(*source)
@@ -91,8 +92,18 @@ class _Discovery:
         """Load anew what failed, which a signal's handler or want of memory may have disturbed; as `until`."""
         with self.lock:
             sources, self._disturbed, self._unloaded = self._disturbed, [], []
-            self._ahead = itertools.chain(sources, self._ahead)
+            self._ahead.extendleft(reversed(sources))
             return self.until(name)
+
+    def _next(self) -> _Source | None:
+        """Return the source that comes next; a signal's handler that calls `gemm` may take it meanwhile."""
+        while not self._ahead and self._places:
+            place = self._places[0]
+            sources = list(place())
+            if self._places and self._places[0] is place:  # no handler has looked through it
+                self._places.popleft()
+                self._ahead.extend(sources)
+        return self._ahead.popleft() if self._ahead else None
 
     def _load(self, origin: str, load: Callable[[], Iterator[type[Backend]]]) -> None:
         try:
@@ -239,13 +250,25 @@ def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> E
         return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")
 
 
-def _modules() -> Iterator[_Source]:
-    """Yield each module below `backends` that no underscore marks as a part, with a loader of its backends."""
+def _modules() -> Iterator[Callable[[], Iterator[_Source]]]:
+    """Yield for each module and each family in `backends` a function that yields its modules, with their loaders."""
     import backends
 
-    for info in pkgutil.walk_packages(backends.__path__, "backends."):
-        if not info.ispkg and not any(part.startswith("_") for part in info.name.split(".")):
-            yield info.name, functools.partial(_backends_of_module, info.name)
+    for info in pkgutil.iter_modules(backends.__path__, "backends."):
+        yield functools.partial(_modules_of, info)
+
+
+def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[_Source]:
+    """Yield the module, or each one below the package, that no underscore marks as a part, with its loader."""
+    if any(part.startswith("_") for part in info.name.split(".")):
+        return
+    if not info.ispkg:
+        yield info.name, functools.partial(_backends_of_module, info.name)
+        return
+    spec = info.module_finder.find_spec(info.name, None)
+    assert spec is not None, "it has been found"
+    for below in pkgutil.iter_modules(spec.submodule_search_locations, f"{info.name}."):
+        yield from _modules_of(below)
 
 
 def _entry_points() -> Iterator[_Source]:

@@ -36,8 +36,13 @@ class Sources:
     def __init__(self) -> None:
         self.loaded: list[str] = []
         self.while_loading: dict[str, Callable[[], object]] = {}
+        self.while_looking: Callable[[], object] = lambda: None
 
-    def modules(self) -> Iterator[registry._Source]:
+    def modules(self) -> Iterator[Callable[[], Iterator[registry._Source]]]:
+        yield self._all
+
+    def _all(self) -> Iterator[registry._Source]:
+        self.while_looking()
         for origin, name in (("one", "cpu-one"), ("two", "cpu-two"), ("broken", ""), ("again", "cpu-one")):
             yield origin, lambda origin=origin, name=name: self._load(origin, name)
 
@@ -101,6 +106,28 @@ def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sour
     assert sources.loaded == ["one", "two", "broken", "again"]
 
 
+def test_a_handler_of_a_signal_may_ask_for_a_backend_while_modules_are_looked_for(sources: Sources) -> None:
+    nested: list[str] = []
+
+    def handle() -> None:
+        sources.while_looking = lambda: None
+        nested.append(registry.find("cpu-two").name)
+
+    sources.while_looking = handle
+    assert registry.find("cpu-one").name == "cpu-one"
+    assert nested == ["cpu-two"]
+    assert [entry.name for entry in registry.discover()] == ["cpu-one", "cpu-two", "broken", "again"]
+    assert sources.loaded == ["one", "two", "broken", "again"]
+
+
+def test_a_handler_that_raises_while_modules_are_looked_for_loses_none(sources: Sources) -> None:
+    sources.while_looking = _interrupt
+    with pytest.raises(RuntimeError, match="of a signal's handler"):
+        registry.find("cpu-one")
+    sources.while_looking = lambda: None
+    assert [entry.name for entry in registry.discover()] == ["cpu-one", "cpu-two", "broken", "again"]
+
+
 def test_a_thread_that_asks_while_another_loads_the_source_finds_it(sources: Sources) -> None:
     has_begun, may_end, found = threading.Event(), threading.Event(), []
 
@@ -125,7 +152,7 @@ def test_a_thread_that_asks_while_another_loads_the_source_finds_it(sources: Sou
 def test_a_name_that_no_command_or_file_could_have_is_refused(
     name: str, sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_modules", lambda: iter([("one", lambda: iter([backend_called(name)]))]))
+    monkeypatch.setattr(registry, "_modules", lambda: [lambda: [("one", lambda: iter([backend_called(name)]))]])
     monkeypatch.setattr(registry, "_discovery", registry._Discovery())
     (entry,) = registry.discover()
     assert entry.backend is None
