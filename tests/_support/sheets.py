@@ -1,4 +1,4 @@
-"""Figures as tests read them: the sheets that were laid out, by the name of their figure, and their words."""
+"""Figures as tests read them: the sheets that were drawn, by the name of their figure, and their words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from harness.report.figures.sheet import Sheet
 COARSE_DPI = 30
 
 
-def keep(monkeypatch: pytest.MonkeyPatch, *, writes: bool) -> dict[str, Sheet]:
+def keep(monkeypatch: pytest.MonkeyPatch, *, until: str = "words") -> dict[str, Sheet]:
     """Have each sheet kept that is saved from now on, by the name of its figure.
 
-    Without `writes` it is laid out, which draws every text and line, and no file is written: half of the time.
+    `until` says how far it gets, since each step takes as long as the one before: with "words" all texts and lines are
+    drawn, with "layout" panels are given their places too, with "files" both files are written.
     """
     kept: dict[str, Sheet] = {}
     save = Sheet.save
@@ -23,10 +24,16 @@ def keep(monkeypatch: pytest.MonkeyPatch, *, writes: bool) -> dict[str, Sheet]:
         kept[path.name] = self
         return save(self, path, footer)
 
+    def draw(self):
+        self.canvas.set_layout_engine("none")
+        self.canvas.draw_without_rendering()
+
     monkeypatch.setattr(sheet, "PNG_DPI", COARSE_DPI)
     monkeypatch.setattr(Sheet, "save", save_and_keep)
-    if not writes:
+    if until != "files":
         monkeypatch.setattr(sheet.Canvas, "savefig", lambda *_, **__: None)
+    if until == "words":
+        monkeypatch.setattr(Sheet, "_settle", draw)
     return kept
 
 

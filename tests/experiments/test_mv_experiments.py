@@ -28,9 +28,9 @@ ALGORITHMS_AND_OPTIONS = {"trsm": {"block": 16}, "refine": {"factor_dtype": "flo
 NAMES = [name for name in EXPERIMENTS if name.startswith(("mv_", "sparse_"))] + ALGORITHMS
 
 
-def draw(name, monkeypatch, tmp_path, machine=GPU, made=None):
+def draw(name, monkeypatch, tmp_path, machine=GPU, made=None, until="words"):
     """Return the sheets of an experiment by name, drawn from planted cells."""
-    sheets = keep(monkeypatch, writes=False)
+    sheets = keep(monkeypatch, until=until)
     made = cells(EXPERIMENTS[name], machine=machine) if made is None else made
     drawing.draw(EXPERIMENTS[name], made, machine, tmp_path)
     return sheets
@@ -39,7 +39,7 @@ def draw(name, monkeypatch, tmp_path, machine=GPU, made=None):
 @pytest.mark.parametrize("machine", [HOST, GPU], ids=["host", "gpu"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_is_drawn_and_its_title_states_what_was_found(name, machine, monkeypatch, tmp_path):
-    sheets = draw(name, monkeypatch, tmp_path, machine)
+    sheets = draw(name, monkeypatch, tmp_path, machine, until="layout")
     timed = rates.contenders(cells(EXPERIMENTS[name], machine=machine))
     assert sheets
     for figure in EXPERIMENTS[name].figures:

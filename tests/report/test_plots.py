@@ -41,8 +41,14 @@ def quick_to_write(monkeypatch):
 
 @pytest.fixture
 def sheets(monkeypatch):
-    """The sheets that were laid out, by the name of their figure."""
-    return keep(monkeypatch, writes=False)
+    """The sheets that were drawn, by the name of their figure."""
+    return keep(monkeypatch)
+
+
+@pytest.fixture
+def laid_out(monkeypatch):
+    """The sheets whose panels were given their places, by the name of their figure."""
+    return keep(monkeypatch, until="layout")
 
 
 # Some cases are there on many cores only.
@@ -51,7 +57,7 @@ MANY_CORES = dataclasses.replace(MACHINE, cores=8, threads=8)
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, monkeypatch):
-    experiment, sheets = EXPERIMENTS[name], keep(monkeypatch, writes=True)
+    experiment, sheets = EXPERIMENTS[name], keep(monkeypatch, until="files")
     files = drawing.draw(experiment, cells(experiment, machine=MANY_CORES), MACHINE, tmp_path)
     assert sorted(path.name for path in files) == sorted(
         f"{figure.name}.{extension}" for figure in experiment.figures for extension in ("svg", "png")
@@ -107,13 +113,13 @@ def test_figures_are_the_same_bytes_each_time(name, preset, tmp_path):
 DRAWING = """
 import sys
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
-from harness.report.figures import drawing
 from harness.experiment import load_all
-from tests._support.sheets import COARSE_DPI, keep, texts
+from harness.report.figures import drawing, sheet
+from tests._support.sheets import COARSE_DPI
 from tests._support.synthetic import MACHINE, cells
 
+sheet.PNG_DPI = COARSE_DPI
 ladder = load_all()["ladder"]
 drawing.draw(ladder, cells(ladder), MACHINE, Path(sys.argv[1]))
 """
@@ -173,11 +179,11 @@ def test_words_in_coloured_fields_stand_out(value, tmp_path, sheets):
 
 
 @pytest.mark.parametrize("value", ["speed_up", "time_ratio"])
-def test_the_label_of_a_colour_bar_is_said_once_and_stays_in_a_low_figure(value, tmp_path, sheets):
+def test_the_label_of_a_colour_bar_is_said_once_and_stays_in_a_low_figure(value, tmp_path, laid_out):
     found = [dataclasses.replace(cell, reference="whole product") for cell in cells(EXPERIMENTS["workloads"])]
     figure = Figure("bar", "heatmap", "X", {"rows": "contender", "columns": "workload", "value": value})
     drawing.draw(dataclasses.replace(EXPERIMENTS["workloads"], figures=(figure,)), found, MACHINE, tmp_path)
-    canvas = sheets["bar"].canvas
+    canvas = laid_out["bar"].canvas
     label = canvas.axes[1].yaxis.label
     assert " ".join(label.get_text().split()).count("log scale") == 1
     extent, whole = label.get_window_extent(), canvas.bbox
@@ -419,9 +425,9 @@ def test_a_row_without_a_dot_says_why(tmp_path, sheets):
     assert "no peak was measured" in texts(sheets["percent_of_peak"])
 
 
-def test_a_single_row_has_room_between_legend_and_footer(tmp_path, sheets):
+def test_a_single_row_has_room_between_legend_and_footer(tmp_path, laid_out):
     drawing.draw(EXPERIMENTS["vs_peers"], list(a_case(simd=30.0, numpy=20.0).values()), MACHINE, tmp_path)
-    canvas = sheets["vs_peers_semirings"].canvas
+    canvas = laid_out["vs_peers_semirings"].canvas
     chart, footer = canvas.axes[0], next(text for text in canvas.texts if "Test CPU" in text.get_text())
     canvas.draw_without_rendering()
     assert chart.get_window_extent().height > 0.5 * canvas.dpi

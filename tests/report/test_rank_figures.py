@@ -20,9 +20,9 @@ def draw(monkeypatch, tmp_path):
     """Return what draws an experiment from cells, or from planted ones: its sheets by figure."""
     monkeypatch.setattr(parts, "missing", lambda: None)
 
-    def draw_one(name, cells=None):
+    def draw_one(name, cells=None, until="words"):
         with pytest.MonkeyPatch.context() as patch:
-            kept = keep(patch, writes=False)  # tests/report/test_plots.py writes both files of each kind of sheet
+            kept = keep(patch, until=until)  # tests/report/test_plots.py writes both files of each kind of sheet
             drawing.draw(EXPERIMENTS[name], planted(EXPERIMENTS[name]) if cells is None else cells, MACHINE, tmp_path)
         return kept
 
@@ -34,7 +34,7 @@ def draw(monkeypatch, tmp_path):
 def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, draw, monkeypatch):
     monkeypatch.setattr("experiments.dist_peers.installed", list)
     others = planted(EXPERIMENTS["dist_scaling"], machine=machine) if name == "dist_projection" else []
-    sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others])
+    sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others], until="layout")
     of_gpus = ("dist_gpu_scaling", "dist_breakdown_gpu")
     asked = [figure for figure in EXPERIMENTS[name].figures if machine.gpus or figure.name not in of_gpus]
     assert set(sheets) == {figure.name for figure in asked}

@@ -18,7 +18,7 @@ BANDWIDTHS = {"L1": 200.0, "L2": 100.0, "L3": 40.0, "memory": 10.0}
 
 @pytest.fixture
 def sheets(monkeypatch):
-    return keep(monkeypatch, writes=False)
+    return keep(monkeypatch)
 
 
 def planted(name):
