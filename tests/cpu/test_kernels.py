@@ -18,7 +18,9 @@ from harness.proof.verify import verify
 
 FLOAT64 = np.dtype(np.float64)
 SIZES = ((1, 1, 1), (2, 3, 5), (4, 4, 4), (5, 9, 7), (8, 3, 17), (13, 11, 10))
-SEMIRING_NAMES = ("plus_times", "min_plus", "max_min", "logaddexp_plus")
+# Sums in any order and in the order of k: an option changes loops, a semiring what these call. Every rung meets every
+# semiring, in small blocks too, in tests/test_contract.py.
+SEMIRING_NAMES = ("plus_times", "min_plus")
 
 # The rungs as they are, with blocks that cut small products; then with single ideas switched off.
 VARIANTS = (
@@ -50,10 +52,7 @@ def compute(name, problem, parameters, seed=3):
 
 @pytest.mark.parametrize(
     ("name", "parameters", "semiring"),
-    [
-        *((*variant, semiring) for semiring in SEMIRING_NAMES for variant in VARIANTS),
-        *((*variant, semiring) for semiring in SEMIRING_NAMES[:2] for variant in SWITCHED),
-    ],
+    [(*variant, semiring) for semiring in SEMIRING_NAMES for variant in (*VARIANTS, *SWITCHED)],
     ids=str,
 )
 def test_every_option_computes_sizes_around_its_blocks(name, parameters, semiring):
