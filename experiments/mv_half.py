@@ -91,7 +91,7 @@ def _figure(*, on_gpu: bool) -> Figure:
         "rows": "size",
         "columns": "contender",
         "x_label": "backend",
-        "value": "speed_up",
+        "value": "time_ratio",
         "finding": "fastest",
         "reference_words": f"the {WHOLE_PRODUCT}",
     }

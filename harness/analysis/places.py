@@ -16,6 +16,11 @@ def ends_in_words(found: Sequence[tuple[float, Cell]], form: str) -> str:
     return f"{least:{form}} ({place(where)}{conditions.weakness(where)}) to {most:{form}}"
 
 
+def enumerated(parts: Sequence[str]) -> str:
+    """Return "cpu-simd 1.2, LAPACK 3.5"; of names with commas of their own "blocks 1.2; blocks, corrected 3.5"."""
+    return ("; " if any(", " in part for part in parts) else ", ").join(parts)
+
+
 def verb(name: str, singular: str = "has", plural: str = "have") -> str:
     """Return the verb for a contender's name: "2 levels have", "blocks have", "cpu-blis has"."""
     noun = name.partition(", ")[0].partition(" of ")[0].split()[-1]

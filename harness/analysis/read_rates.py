@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from harness.analysis import peaks, rates, rivals
-from harness.analysis.places import ends_in_words, verb
+from harness.analysis.places import ends_in_words, enumerated, verb
 from harness.experiment import Json
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -111,7 +111,7 @@ def _over_references(verbs: tuple[str, str], over: str, found: dict[tuple[str, b
         words = f"{verb(name, *verbs)} {_span(ratios)} {of}"
         place = f"on the {'GPU' if is_on_device else 'CPU'} " if are_on_both else ""
         told.append(reference)
-        parts.append(", ".join([f"{place}{name} {words}", *(f"{other} {_span(its)}" for other, its in others)]))
+        parts.append(enumerated([f"{place}{name} {words}", *(f"{other} {_span(its)}" for other, its in others)]))
     sentence = "; ".join(parts)
     return sentence[0].upper() + sentence[1:] if sentence.startswith("on ") else sentence
 

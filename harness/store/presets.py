@@ -6,6 +6,7 @@ question would stand there twice. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.experiment import PRESETS, Json, content_hash
@@ -13,6 +14,8 @@ from harness.store.store import Cell, Store
 
 # Axes that are numbers and no sizes: a point with others of them is another question.
 NO_SIZES = ("threads", "ranks")
+# The axis whose words are sizes, and these: the end of "syrk, 2,000 x 50".
+SIZE, SIZES = "size", re.compile(r"\d[\d,]*( x \d[\d,]*)+$")
 
 
 def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None = None) -> list[Cell]:
@@ -71,8 +74,14 @@ def _of_larger_presets(asked: Sequence[tuple[int, set[str]]]) -> set[str]:
 
 
 def _question(axes: Json) -> str:
-    """Return what a point asks, whatever its sizes: its axes that are words."""
-    return content_hash({name: value for name, value in axes.items() if name in NO_SIZES or not _is_number(value)})
+    """Return what a point asks, whatever its sizes: its axes that are words, without a size in them."""
+    words = {name: value for name, value in axes.items() if name in NO_SIZES or not _is_number(value)}
+    return content_hash(
+        {
+            name: SIZES.sub("", value) if name == SIZE and isinstance(value, str) else value
+            for name, value in words.items()
+        }
+    )
 
 
 def _is_number(value: object) -> bool:

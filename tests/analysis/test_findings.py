@@ -121,7 +121,7 @@ class TestAblation:
     def test_orders_of_loops_are_held_against_the_definition(self):
         rates = {"cpu-naive": 2.0, "ikj: rows of C": 8.0, "jki: columns of C": 0.5}
         assert found("orders", at_rates("ablation", rates, role="order")) == (
-            "The order ikj (rows of C) has 4 times the speed of the definition, jki (columns of C) 0.25 times"
+            "The order ikj (rows of C) has 4.00 times the speed of the definition, jki (columns of C) 0.25 times"
         )
 
 
@@ -135,7 +135,7 @@ def test_orders_in_memory_cost_the_subject_and_others():
     assert found("memory_orders", faster, subject="cpu-simd").startswith("cpu-simd takes no longer in another order; ")
     naive = at_rates("cpu_layout", {**rates, "TN: A by columns": 5.0, "NT: B by columns": 40.0}, backend="cpu-naive")
     assert found("memory_orders", [*own, *naive], subject="cpu-simd").endswith(
-        ", cpu-naive 2 times (A by columns); cpu-naive gains most, 4 times (B by columns)"
+        ", cpu-naive 2.00 times (A by columns); cpu-naive gains most, 4.00 times (B by columns)"
     )
 
 
@@ -242,6 +242,8 @@ def test_speeds_over_references_are_told_apart_by_where_they_compute():
     assert first.endswith("; on the CPU cpu-simd has 0.80 times, cpu-packed 0.50")
     assert found("speeds", on_device).startswith("cpu-simd has 0.90 times")
     assert found("speeds", []) == ""
+    renamed = [dataclasses.replace(c, contender=c.contender.replace("packed", "packed, by jc")) for c in cpu]
+    assert "; cpu-packed, by jc" in found("speeds", renamed), "a comma does not part names that have one"
 
 
 def test_cold_caches_are_held_against_hot_ones_at_both_ends():

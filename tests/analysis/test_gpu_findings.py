@@ -45,7 +45,7 @@ def test_errors_are_those_over_the_reference_at_the_largest_size():
     planted = [dataclasses.replace(cell, facts={**cell.facts, "greatest_error": error}) for cell, error in errors]
     figure = EXPERIMENTS["gpu_strassen"].figures[1]
     assert FINDINGS["errors"](planted, figure.options) == (
-        "2 levels have 4 times the largest error of gpu-cublas, 1 level, classic 2 times (float32, n=8192)"
+        "2 levels have 4 times the largest error of gpu-cublas; 1 level, classic 2 times (float32, n=8192)"
     )
     assert FINDINGS["errors"]([base, one], figure.options) == "", "older results have no errors"
 

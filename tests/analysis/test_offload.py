@@ -8,6 +8,7 @@ import random
 import pytest
 
 from harness.analysis import caveats, offload
+from harness.analysis.findings import FINDINGS
 from harness.analysis.offload import Threshold
 from harness.experiment import load_all
 from tests._support.synthetic import MACHINE, cells
@@ -99,3 +100,17 @@ def test_report_and_figure_name_it():
         assert line.endswith(said)
     never = offload.sentences(sweep({ONCE: [1] * 6, ALWAYS: [1] * 6}, semiring="min_plus"))
     assert never == [f"min_plus float32: {ALWAYS} not up to n=2048; {ONCE} not up to n=2048"]
+
+
+def test_the_title_says_from_which_size_on_it_is_surely_faster():
+    def title(*own):
+        return FINDINGS["thresholds"]([cell for cells_of in own for cell in cells_of], {})
+
+    pays, never = [10, 20, 60, 120, 200, 300], [1] * 6
+    plus = sweep({ONCE: pays, ALWAYS: never})
+    said = "gpu-tuned is faster than the CPU from n=512 (copies once) on, nowhere up to n=2048 (copies always)"
+    assert title(plus) == f"{said} over plus_times float32"
+    both = sweep({ONCE: pays, ALWAYS: [110, 120, 160, 120, 200, 300]}, semiring="min_plus")
+    words = "from n=64 (copies always) and n=512 (copies once) on over min_plus float32"
+    assert title(plus, both) == f"{said} over plus_times float32; {words}"
+    assert title([]) == ""

@@ -38,7 +38,7 @@ def test_is_that_over_the_fastest_other_and_the_worst_is_named() -> None:
     assert "1.50 (plus_times float64, 33 x 33 x 33: cpu-numpy)" in sentence
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in lost]
     assert finding([*few, *kept], {"subject": "auto"}).endswith(
-        "no loss above 1.10 is certain, the largest median is 1.50 (2 samples)"
+        "(median of 2 products); at most 1.50 times (may be chance: 2 samples)"
     )
     assert finding(lost[1:], {"subject": "auto"}) == ""
 
@@ -67,9 +67,7 @@ def test_where_auto_took_the_best_its_choice_lost_nothing() -> None:
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in slow]
     other = product({"auto": 2.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float64")
     told = finding([*taking(few, "cpu-numpy"), *taking(other, "cpu-simd")], {"subject": "auto"})
-    assert told.endswith(
-        "; where another was best, no loss above 1.10 is certain, the largest median is 1.50 (2 samples)"
-    )
+    assert told.endswith("; where another was best, at most 1.50 times (may be chance: 2 samples)")
     told = finding(taking(slow, "cpu-numpy"), {"subject": "auto"})
     assert told.endswith(", at worst 1.50 (plus_times float32, 33 x 33 x 33: cpu-simd)")
 

@@ -288,7 +288,7 @@ def test_maps_of_the_read_rate_are_left_out_where_every_matrix_fits_a_cache(leve
     assert len(titles) == maps
     assert sum("% of the rate of reading" in title for title in titles) == maps - 2
     assert "cpu-simd over the fastest library" in titles
-    assert any("No matrix comes from memory" in note for note in sheet.notes) == (maps == 2)
+    assert any("no matrix comes from memory" in note for note in sheet.notes) == (maps == 2)
 
 
 class OnGpu(np.ndarray):

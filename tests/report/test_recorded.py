@@ -50,6 +50,10 @@ def test_one_question_at_other_sizes_is_shown_of_the_larger_preset_if_that_has_a
         cell(experiment="peers", preset="full", axes=large, status="declined", reason="no memory"), machine=MACHINE
     )
     assert sizes("min_plus") == [1024, 2048, 4096, 8192], "what has no time is shown with its reason"
+    for store, name, side in ((quick, "quick", 256), (full, "full", 4096)):
+        axes = {"semiring": "max_min", "n": side, "size": f"symv, {side:,} x {side:,}"}
+        store.append(cell(experiment="peers", preset=name, axes=axes), machine=MACHINE)
+    assert sizes("max_min") == [4096], "a size in words is a size"
     assert sizes("max_plus") == [256], "what the larger preset does not ask is shown"
     for n in (128, 384):
         axes = {"semiring": "min_plus", "n": n}

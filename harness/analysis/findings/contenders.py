@@ -95,7 +95,7 @@ def of_peak(cells: list[Cell], options: Json) -> str:
     middle = median([share for share, _ in shares])
     first = f"{options['subject']} reaches {_capped(middle):.0f} % of the measured peak"
     place = where_in_words(where) + conditions.weakness(where)
-    ends_of = f"(median of {len(shares)}; {least:.0f} % at {place}, at most {_capped(most):.0f} %)"
+    ends_of = f"(median of {len(shares)}; least {least:.0f} % over {place}; most {_capped(most):.0f} %)"
     return first if len(shares) == 1 else f"{first} {ends_of}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.analysis import rates, read_rates, rivals
-from harness.analysis.places import ends_in_words, place
+from harness.analysis.places import ends_in_words, enumerated, place
 from harness.experiment import Json
 from harness.store.store import Cell
 
@@ -47,12 +47,15 @@ def _over_rivals(name: str, cases: Sequence[list[Cell]], options: Json) -> str:
     """Return the least and the greatest speed of a contender over its rivals, with their name; nothing without one."""
     pairs = [(cell, own) for own in cases for cell in own if cell.contender == name]
     rival, words = _rival(pairs, options)
-    ratios = [
-        (1 / rates.time_ratio(cell, other).estimate, cell)
+    times = [
+        (rates.time_ratio(cell, other).estimate, cell)
         for cell, own in pairs
         if (other := rival(cell, own)) is not None and other is not cell
     ]
-    return f", at {ends_in_words(ratios, '.2f')} times the speed of {words}" if ratios else ""
+    if rival is rates.reference_of and options.get("value") == "time_ratio":
+        return f", in {ends_in_words(times, '.2f')} of the time of {words}" if times else ""
+    speeds = [(1 / time, cell) for time, cell in times]
+    return f", at {ends_in_words(speeds, '.2f')} times the speed of {words}" if speeds else ""
 
 
 def _rival(
@@ -109,7 +112,7 @@ def _counted(wins: Sequence[tuple[str, int]], cases: int) -> str:
     """Return "gpu-symv is fastest in 3 of 7 cases, gpu-tuned in 2": the first of those who won some of the cases."""
     (name, count), *others = wins[:MOST_NAMED]
     first = f"{name} is fastest in {count} of {rates.plural(cases, 'case')}"
-    return ", ".join([first, *(f"{who} in {n}" for who, n in others)])
+    return enumerated([first, *(f"{who} in {n}" for who, n in others)])
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"fastest": fastest, "winners": winners}

@@ -18,16 +18,24 @@ _WORK = {"strong": " on the same product", "weak": " on as much work each"}
 
 
 def thresholds(cells: list[Cell], options: Json) -> str:
-    """Return from which size on a device pays, copies included; problems with the same thresholds together."""
+    """Return from which size on a device is surely faster, copies included; problems with the same sizes together."""
     found = offload.thresholds(rates.contenders(cells))
     backends = {threshold.contender.partition(", ")[0] for threshold in found}
     who = backends.pop() if len(backends) == 1 else ""
     by_problem = rates.group(found, lambda threshold: threshold.problem)
-    alike = rates.group(
-        by_problem, lambda problem: ", ".join(str(own).removeprefix(f"{who}, ") for own in by_problem[problem])
-    )
-    sentences = [f"{words} ({', '.join(problems)})" for words, problems in alike.items()]
-    return f"{who or 'The GPU'} overtakes the CPU: {'; '.join(sentences[:MOST_PANELS])}" if sentences else ""
+    alike = rates.group(by_problem, lambda problem: _from_sizes(by_problem[problem], who))
+    sentences = [f"{words} over {' and '.join(problems)}" for words, problems in alike.items()]
+    return f"{who or 'The GPU'} is faster than the CPU {'; '.join(sentences[:MOST_PANELS])}" if sentences else ""
+
+
+def _from_sizes(found: Sequence[offload.Threshold], who: str) -> str:
+    """Return "from n=1024 (copies always) and n=384 (copies once) on"; "nowhere up to n=64 (copies always)"."""
+    sizes = {True: list[str](), False: list[str]()}
+    for threshold in found:
+        n = threshold.above if threshold.up_to is None else threshold.up_to
+        sizes[threshold.up_to is not None].append(f"n={n} ({threshold.contender.removeprefix(f'{who}, ')})")
+    faster, slower = (" and ".join(sizes[is_faster]) for is_faster in (True, False))
+    return ", ".join([*([f"from {faster} on"] if faster else []), *([f"nowhere up to {slower}"] if slower else [])])
 
 
 def launches(cells: list[Cell], options: Json) -> str:

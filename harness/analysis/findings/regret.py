@@ -41,18 +41,17 @@ def finding(cells: list[Cell], options: Json) -> str:
 
 
 def _worst(missed: Sequence[tuple[Interval, Cell]], count: int, cells: Sequence[Cell]) -> str:
-    """Return the largest regret that is certainly more than a little, or that none is, with the largest median.
+    """Return the largest regret that is certainly more than a little; without one the largest of all.
 
     Of the products, `count` in all, whose best backend the subject `missed`.
     """
     largest, own = max(missed, key=lambda one: one[0].estimate)
     firm = [(at, cell) for at, cell in missed if conditions.is_firm(cell) and at.low > LITTLE]
     if not firm:
-        samples = rates.plural(len(own.all_samples_ns), "sample")
         where = "where another was best, " if len(missed) < count else ""
-        return (
-            f"; {where}no loss above {LITTLE:.2f} is certain, the largest median is {largest.estimate:.2f} ({samples})"
-        )
+        samples = rates.plural(len(own.all_samples_ns), "sample")
+        is_chance = f" (may be chance: {samples})" if largest.estimate > LITTLE else ""
+        return f"; {where}at most {largest.estimate:.2f} times{is_chance}"
     at, own = max(firm, key=lambda one: one[0].estimate)
     best = rivals.fastest_other(own, cells)
     place = f"{rates.axis(own, 'setting')}, {rates.axis(own, 'shape')}: {best.contender if best else ''}"

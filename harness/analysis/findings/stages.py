@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.analysis import ranks, rates
-from harness.analysis.places import verb
+from harness.analysis.places import enumerated, verb
 from harness.experiment import Json
 from harness.store.store import Cell
 
@@ -46,12 +46,14 @@ def errors(cells: list[Cell], options: Json) -> str:
         ratios = [(ratio, cell) for n, ratio, cell in pairs if n == largest]
         if ratios:
             (most, worst), (least, best) = (end(ratios, key=lambda entry: entry[0]) for end in (max, min))
-            rest = "" if best is worst else f", {best.contender} {least:.3g} times"
+            rest = [] if best is worst else [f"{best.contender} {least:.3g} times"]
             among = [word for word in title.split(", ") if word != worst.reference]
             of = f" the largest error of {worst.reference}" if worst.reference not in told else ""
             told.append(worst.reference)
             place = ", ".join([*among, f"n={largest}"])
-            found.append(f"{worst.contender} {verb(worst.contender)} {most:.3g} times{of}{rest} ({place})")
+            found.append(
+                enumerated([f"{worst.contender} {verb(worst.contender)} {most:.3g} times{of}", *rest]) + f" ({place})"
+            )
     return "; ".join(found[:MOST])
 
 

@@ -105,8 +105,8 @@ def orders(cells: list[Cell], options: Json) -> str:
     if not found:
         return ""
     (most, best), (least, worst) = max(found), min(found)
-    first = f"The order {_in_brackets(best)} has {most:.2g} times the speed of the definition"
-    return first if best == worst else f"{first}, {_in_brackets(worst)} {least:.2g} times"
+    first = f"The order {_in_brackets(best)} has {most:.2f} times the speed of the definition"
+    return first if best == worst else f"{first}, {_in_brackets(worst)} {least:.2f} times"
 
 
 def _in_brackets(order: str) -> str:
@@ -130,8 +130,8 @@ def memory_orders(cells: list[Cell], options: Json) -> str:
     if ratio <= 1:
         sentence = f"{who} takes no longer in another order"
     (most, loser, worst), (least, winner, best) = max(found), min(found)
-    sentence += f", {loser} {most:.2g} times ({_brief(worst)})" if loser != who else ""
-    return sentence + (f"; {winner} gains most, {1 / least:.2g} times ({_brief(best)})" if least < 1 else "")
+    sentence += f", {loser} {most:.2f} times ({_brief(worst)})" if loser != who else ""
+    return sentence + (f"; {winner} gains most, {1 / least:.2f} times ({_brief(best)})" if least < 1 else "")
 
 
 def _brief(order: str) -> str:

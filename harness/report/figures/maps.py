@@ -46,7 +46,9 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     shares = {name: at(functools.partial(_percent, of=of, cells=cells)) for name, of in by.items()}
     if all(isinstance(share, str) for own in shares.values() for share in own.values()):
         shares = {}
-        sheet.notes.append("No matrix comes from memory, so there is no percentage of the rate of reading.")
+        is_cached = all(cell.axes.get("level") != read_rates.MEMORY for cell in shown)
+        why = "no matrix comes from memory" if is_cached else "it was not measured in turns with these products"
+        sheet.notes.append(f"No percentage of the rate of reading: {why}.")
     has_rivals = len({cell.contender for cell in shown if cell.is_ok}) >= FEWEST_RIVALS
     rows = 1 + bool(shares)
     panels = sheet.panels(rows, 2 if shares or has_rivals else 1, height=HEIGHT * rows / 2)

@@ -53,22 +53,22 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             some = [loss for n, loss in points if (n in own) == is_firm]
             panel.plot(some, [y] * len(some), "o", color=hue, **look)
         panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
-        n, worst = ragged_sizes.worst(points, own)
+        n, _ = ragged_sizes.worst(points, own)
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
         label_style: dict[str, Any] = {
             "textcoords": "offset points",
-            "ha": "right",
+            "va": "center",
             "size": 8.5,
             "color": GREY,
-            "bbox": PAPER,
         }
-        panel.annotate(f"worst: {options.get('x', 'n')}={n}", (worst, y), (4, -13), **label_style)
+        at = max(loss for _, loss in points)  # no dot is further to the right
+        panel.annotate(f"worst: {options.get('x', 'n')}={n}", (at, y), (8, 0), **label_style)
     panel.axvline(0, color=INK, linewidth=1.2)
     panel.set_yticks(range(len(losses)), [" ".join(filter(None, name)) for name in losses])
     panel.set_ylim(len(losses) - 0.45, -0.75)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
-    panel.margins(x=0.08)
+    panel.margins(x=0.12)
     panel.set_xlabel("rate lost against whole tiles nearby, % (below 0: gained)")
     if any((name[0], n) not in firm for name, points in losses.items() for n, _ in points):
         sheet.notes.append("Hollow: few samples, or a core was taken away; not named as the worst.")
@@ -230,6 +230,7 @@ def _shade_caches(panel: Axes, machine: Machine, ends: list[float], *, is_named:
                 "xycoords": panel.get_xaxis_transform(),
                 "textcoords": "offset points",
                 "va": "top",
+                "bbox": {**PAPER, "facecolor": shade},
             }
             panel.annotate(f"{name} {byte_size(size)}", (begin, 1), (4, -2), size=9, **style)
         begin = end
