@@ -72,7 +72,7 @@ def checkout(tmp_path_factory):
     """Return a copy of the project with the file that the contributor guide tells to drop."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("harness", "backends", "experiments"):
-        ignored = shutil.ignore_patterns("__pycache__", "results", "figures")
+        ignored = shutil.ignore_patterns("results", "figures")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, folder / name)

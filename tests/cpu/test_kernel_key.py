@@ -61,7 +61,7 @@ def project(tmp_path_factory):
     """Return a copy of the project with parts of kernels in subfolders, one of them a copy of `sources`."""
     copy = tmp_path_factory.mktemp("project")
     for name in ("backends", "harness"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name)
     for name in IN_THE_KEY | NOT_IN_THE_KEY:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).touch()

@@ -165,7 +165,7 @@ def test_no_two_files_have_one_name():
 
 def test_files_are_found_from_whatever_folder_they_are_asked_for(tmp_path):
     for name in ("backends", "harness"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "backends/gpu/_made_up").mkdir()
     shutil.copy(kernel_files.__file__, tmp_path / "backends/gpu/_made_up/raw.py")
     program = """
