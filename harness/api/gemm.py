@@ -82,7 +82,7 @@ def gemm(
     ------
     ProblemError
         If shapes, dtypes, scalars or arrays do not fit, before any work. Arrays on the host and on a GPU, or on several
-        GPUs, do not. Or if a batch does not fit into memory; nothing of `out` is written then.
+        GPUs, do not. Or if a product does not fit into memory; nothing of `out` is written then.
     BackendUnavailable
         If the backend is unknown, misses something here, or declines the problem.
 
@@ -258,10 +258,12 @@ def enough_memory(caller: str, arguments: Arguments) -> Iterator[None]:
         yield
     except MemoryError:
         result = math.prod(arguments.shape) * arguments.problem.dtype.itemsize
-        what = f"{arguments.problem}, {math.prod(arguments.batch)} of them"
+        of_batch, part = "", "rows of a"
+        if arguments.batch:
+            of_batch, part = f", {math.prod(arguments.batch)} of them", "the batch"
         raise ProblemError(
             f"{caller}: the product does not fit into memory",
             expected="room for the result, and for copies of operands that are not used in place",
-            got=f"a result of {result / 2**30:.3g} GiB: {what}",
-            fix="call it for parts of the batch, each with its part of out",
+            got=f"a result of {result / 2**30:.3g} GiB: {arguments.problem}{of_batch}",
+            fix=f"call it for parts of {part}, each with its part of out",
         ) from None

@@ -209,6 +209,15 @@ def test_a_batch_too_large_for_memory_is_one_message(products):
         assert "parts of the batch" in str(raised.value)
 
 
+@pytest.mark.parametrize("semiring", ["plus_times", "min_plus"])
+def test_a_product_too_large_for_memory_is_one_message_in_later_calls_too(semiring):
+    gemm(np.ones((4, 4)), np.ones((4, 4)), semiring=semiring)
+    a = np.broadcast_to(np.ones(()), (1 << 24, 4))
+    for _ in range(2):
+        with pytest.raises(ProblemError, match=r"does not fit into memory(.|\n)*call it for parts of rows of a"):
+            gemm(a, a.T, semiring=semiring)
+
+
 def test_nothing_is_written_where_memory_ends(rng, monkeypatch):
     a, b = numbers(rng, 3, 4, 4), numbers(rng, 3, 4, 4)
     before = a.copy()

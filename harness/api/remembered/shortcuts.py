@@ -31,14 +31,14 @@ def new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None
     if b.__class__ is not _NUMPY:
         return None
     of_a, of_b = a.shape, b.shape
-    if len(of_a) == len(of_b) == 2:
-        return _empty((of_a[0], of_b[1]), dtype)
-    if len(of_a) < 2 or len(of_b) < 2:
-        return None
-    batch, batch_of_b = of_a[:-2], of_b[:-2]
-    if batch != batch_of_b and batch and batch_of_b:
-        return None
     try:
+        if len(of_a) == len(of_b) == 2:
+            return _empty((of_a[0], of_b[1]), dtype)
+        if len(of_a) < 2 or len(of_b) < 2:
+            return None
+        batch, batch_of_b = of_a[:-2], of_b[:-2]
+        if batch != batch_of_b and batch and batch_of_b:
+            return None
         return _empty((*(batch or batch_of_b), of_a[-2], of_b[-1]), dtype)
     except (MemoryError, ValueError):  # which the checks report
         return None
