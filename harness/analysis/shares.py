@@ -52,8 +52,8 @@ def left_out(cells: list[Cell], options: Json) -> str:
         values = list(dict.fromkeys(str(rates.axis(cell, options["x"])) for cell in own))
         few = len(values) <= MOST_NAMED
         names.append(f"{name} at " + (f"{options['x']}={', '.join(values)}" if few else f"{len(values)} sizes"))
-    reason = f"a run that waits for each product took more than {MOST_OF_A_RUN:g} times a plain one"
-    return f"Left out, {len(slow)} of {rates.plural(len(stored), 'share')}, where {reason}: {'; '.join(names)}"
+    reason = f"waiting for each product made the run more than {MOST_OF_A_RUN:g} times as long"
+    return f"Parts of the time left out, {len(slow)} of {len(stored)}: {reason} ({'; '.join(names)})"
 
 
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": left_out}

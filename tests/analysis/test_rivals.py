@@ -92,8 +92,8 @@ def test_a_share_of_a_run_far_slower_than_a_plain_one_is_none():
     assert answers.doubt(figure, answers.Shown(told, [])) == " (1 of 2 from slow runs)"
     assert answers.doubt(figure, answers.Shown(told[:1], [])) == ""
     assert answers.details_of_figure(figure, answers.Shown(told, [])) == (
-        "Left out, 1 of 2 shares, where a run that waits for each product took more than 1.5 times a plain one: "
-        "cpu-simd at n=64"
+        "Parts of the time left out, 1 of 2: waiting for each product made the run more than 1.5 times as long "
+        "(cpu-simd at n=64)"
     )
     assert answers.details_of_figure(figure, answers.Shown(told[:1], [])) == ""
 
