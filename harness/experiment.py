@@ -20,6 +20,7 @@ from typing import Any
 from harness.errors import ExperimentError
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.surroundings import shadow_of
 
 PRESETS = ("smoke", "quick", "full")
 # State of the caches when a sample begins: data of the call before, or nothing of use.
@@ -240,9 +241,17 @@ def content_hash(record: Any) -> str:
 
 
 def load_all() -> dict[str, Experiment]:
-    """Return every experiment of `experiments/`, by name, in the order of the report."""
+    """Return every experiment of `experiments/`, by name, in the order of the report.
+
+    Raises
+    ------
+    ExperimentError
+        If another module of that name is imported in its place.
+    """
     import experiments
 
+    if parts := shadow_of(experiments):
+        raise ExperimentError("another module called 'experiments' hides that of the harness", **parts)
     loaded = [
         importlib.import_module(info.name).EXPERIMENT
         for info in pkgutil.iter_modules(experiments.__path__, "experiments.")

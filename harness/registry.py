@@ -14,20 +14,21 @@ import pkgutil
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
-from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, working_directory
+from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, shadow_of, working_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "gemm_harness.backends"
 _Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backends, and a loader of them
+_Place = Callable[[], Iterable[_Source]]
 # Backends that were renamed. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
 
@@ -58,7 +59,7 @@ class _Discovery:
     """
 
     def __init__(self) -> None:
-        self._places = deque([*_modules(), _entry_points])  # not looked through yet
+        self._places: deque[_Place] | None = None  # not looked through yet; None: not known
         self._ahead: deque[_Source] = deque()
         self.loaded: dict[str, Entry] = {}
         self._unloaded: list[Entry] = []
@@ -97,6 +98,8 @@ class _Discovery:
 
     def _next(self) -> _Source | None:
         """Return the source that comes next; a signal's handler that calls `gemm` may take it meanwhile."""
+        if self._places is None:
+            self._found(deque([*_modules(), _entry_points]))
         while not self._ahead and self._places:
             place = self._places[0]
             sources = list(place())
@@ -104,6 +107,10 @@ class _Discovery:
                 self._places.popleft()
                 self._ahead.extend(sources)
         return self._ahead.popleft() if self._ahead else None
+
+    def _found(self, places: deque[_Place]) -> None:
+        if self._places is None:  # no handler has found them meanwhile
+            self._places = places
 
     def _load(self, origin: str, load: Callable[[], Iterator[type[Backend]]]) -> None:
         try:
@@ -250,10 +257,12 @@ def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> E
         return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")
 
 
-def _modules() -> Iterator[Callable[[], Iterator[_Source]]]:
+def _modules() -> Iterator[_Place]:
     """Yield for each module and each family in `backends` a function that yields its modules, with their loaders."""
     import backends
 
+    if parts := shadow_of(backends):
+        raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
     for info in pkgutil.iter_modules(backends.__path__, "backends."):
         yield functools.partial(_modules_of, info)
 

@@ -35,7 +35,7 @@ NOUNS = {
     "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
     "threads": {"errors", "machine", "scalars"},
-    "experiment": {"errors", "machine", "plan", "problem", "semiring"},
+    "experiment": {"errors", "machine", "plan", "problem", "semiring", "surroundings"},
 }
 # Folders, imported by the names of the nouns alone.
 NOUNS_IN_PARTS = {"interface", "operands", "semiring", "surroundings"}

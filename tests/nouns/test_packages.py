@@ -1,0 +1,32 @@
+"""A program with a package called `backends` or `experiments` of its own is told that it hides the harness's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PRODUCT = "import numpy as np; from harness import gemm; gemm(np.eye(3), np.eye(3))"
+LIST = "from harness.experiment import load_all; load_all()"
+
+
+@pytest.mark.parametrize("name", ["backends/__init__.py", "backends.py", "experiments/__init__.py"])
+def test_a_module_of_the_program_that_hides_one_of_the_harness_is_named(name: str, tmp_path: Path) -> None:
+    hiding = tmp_path / name
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.write_text("")
+    package = name.partition("/")[0].removesuffix(".py")
+    program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; "
+    program += PRODUCT if package == "backends" else LIST
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    message = done.stderr[done.stderr.rindex("another module called") :]
+    assert message.splitlines()[:3] == [
+        f"another module called '{package}' hides that of the harness",
+        f"  expected  {ROOT / package}",
+        f"  got       {hiding}",
+    ]
+    assert "rename it" in message
