@@ -42,7 +42,7 @@ FACTS = {
 POWERS = tuple(2.0**power for power in range(-6, 11))
 RATIO_TICKS = tuple(sorted({*POWERS, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.75, 2.5, 3.0}))
 WIDEST = 4.0
-LEAST_APART = 0.14  # of the length of an axis of ratios, from tick to tick: its numbers would overlap
+LEAST_APART = 0.17  # of the length of an axis of ratios, from tick to tick: its numbers would overlap
 FEW_RATIOS = (0.25, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)  # of them, as many as have room along x
 
 # Percentages that 100 bounds have this axis; the little above 100 is room for marks there.
