@@ -156,7 +156,7 @@ def all_tiles(n):
 
 
 def test_fused_products_of_one_to_two_turns_share_all_tiles_small_ones_where_c_is_not_made_of_them(monkeypatch):
-    monkeypatch.setattr("harness.tuning.gpu.sharing._ragged_squares", dict)  # by the rule, as where nothing was measured
+    monkeypatch.setattr("harness.tuning.gpu.sharing._ragged_squares", dict)  # by the rule alone
     ragged, options = all_tiles(1025)
     assert ragged == (64, 64)
     assert options["shares"] == 4  # 1156 of 1188 that nine waves hold; two shares would leave more of one empty
