@@ -133,6 +133,9 @@ def _conversion(name: str, x: Any, array: Any) -> str:
         return f"a product of {name}.real and one of {name}.imag"
     if hasattr(x, "toarray"):
         return f"{name}.toarray()"
+    if array.dtype.names:
+        first = array.dtype.names[0]
+        return f"{name}[{first!r}] for a field; numpy.lib.recfunctions.structured_to_unstructured({name})"
     as_floats = f"{name}.astype(float)" if hasattr(x, "astype") else f"numpy.array({name}, float)"
     return f"{as_floats}, if its elements are numbers"
 

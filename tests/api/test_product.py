@@ -263,6 +263,8 @@ class Sparse:
         (TWO * 1j, "a product of b.real and one of b.imag"),
         (Sparse(), "b.toarray()"),
         (TWO.astype(object), "b.astype(float), if its elements are numbers"),
+        ([["1", "2"], ["3", "4"]], "numpy.array(b, float), if its elements are numbers"),
+        (np.zeros((2, 2), [("x", "f4")]), "b['x'] for a field; numpy.lib.recfunctions.structured_to_unstructured(b)"),
     ],
 )
 def test_a_refused_operand_comes_with_what_would_do(b: Any, fix: str) -> None:
