@@ -85,6 +85,7 @@ class _Discovery:
                 with interrupts_held():  # or a source would be lost
                     source = self._next()
                     if source is None:
+                        _check_modules(self.loaded.values())
                         return None
                     self._load(*source)
             return self.loaded[name]
@@ -261,10 +262,16 @@ def _modules() -> Iterator[_Place]:
     """Yield for each module and each family in `backends` a function that yields its modules, with their loaders."""
     import backends
 
-    if parts := shadow_of(backends):
-        raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
-    for info in pkgutil.iter_modules(backends.__path__, "backends."):
+    for info in pkgutil.iter_modules(getattr(backends, "__path__", ()), "backends."):
         yield functools.partial(_modules_of, info)
+
+
+def _check_modules(found: Iterable[Entry]) -> None:
+    """Raise BackendUnavailable if no module of `backends` has one, and that is a package of the program that calls."""
+    import backends
+
+    if not any(entry.origin.startswith("backends.") for entry in found) and (parts := shadow_of(backends)):
+        raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
 
 
 def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[_Source]:
