@@ -3,7 +3,13 @@
 import pytest
 
 from harness.api.remembered import repeats
+from tests.gpu import host_kernels
 from tests.gpu.host_gpu import install
+
+
+@pytest.fixture(autouse=True)
+def _no_kernel_of_another_test_is_expected():
+    host_kernels.expect_nothing()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import ctypes
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
 from tests._support.fake_cupy import Array, Gpus
-from tests.gpu.host_kernels import describe, fenced, load
+from tests.gpu.host_kernels import describe, expect, fenced, load
 
 CAPTURING = 0xCA  # handle of the stream that is captured
 _CTYPES = {0: ctypes.c_float, 1: ctypes.c_double}
@@ -124,6 +124,12 @@ class HostGpu(Gpus):
         self._functions[handle] = Kernel(stem, defines, (1,), shared_bytes, function, suffix)
         return types.SimpleNamespace(ptr=handle)
 
+    def compile_together(self, kernels: Iterable[tuple[str, Any, str]]) -> None:
+        """Stand for `compile_together`."""
+        kernels = [*kernels]
+        self.compiled.update(kernels)
+        expect((stem, defines) for stem, defines, _ in kernels)
+
     def _launch(self, handle: int, *sizes: int) -> None:
         *extents, shared, stream, parameters, extra = sizes
         assert extra == 0
@@ -204,7 +210,7 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(device, "current_index", lambda: gpu.current)
     patch.setattr(packed, "load_kernel", gpu.load)
     patch.setattr(packed, "chained_launch", gpu.chained)
-    patch.setattr(packed, "compile_together", gpu.compiled.update)
+    patch.setattr(packed, "compile_together", gpu.compile_together)
     patch.setattr(TensorMap, "encode", _encode)
     patch.setattr(_cublas, "library", lambda: gpu)
     spare: dict[int, list[Any]] = {}

@@ -1,11 +1,12 @@
 """Executes a program of the GPU rungs on the CPU, from the same ``.cu`` files, through the shim beside this file.
 
-`HostExecution` takes the place of `GpuExecution`: the C++ compiler of the system makes a library of each kernel, kept
-under the digest of its text, and every buffer ends, or begins, where memory begins that may not be touched.
+`HostExecution` takes the place of `GpuExecution`: the C++ compiler of the system makes libraries of the kernels, kept
+under the digest of the text of each, and every buffer ends, or begins, where memory begins that may not be touched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -15,8 +16,9 @@ import re
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,11 +29,13 @@ from harness.operands import Operands
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 SHIM = Path(__file__).parent / "shim"
+MOST_TOGETHER = 16  # kernels in a library
 _HEADER, _RUNTIME = SHIM / "cuda_host.h", SHIM / "cuda_host.cpp"
 KEPT = (Path(os.environ.get("GEMM_HARNESS_CACHE") or "build/kernels") / "host").resolve()
 
 _KERNEL = re.compile(r'^extern "C" __global__ void\s+(?:__launch_bounds__\(.*\)\s+)?(\w+)\(', re.MULTILINE)
-# Two thousand small libraries are made. Exceptions and the library of C++ would double the time of each. To look its
+_DEFINED = re.compile(r"^#\s*define\s+(\w+)", re.MULTILINE)
+# Two thousand kernels are made. Exceptions and the library of C++ would double the time of each. To look its
 # functions up in the libraries of C would take a quarter of it: those come with the runtime, as it is loaded.
 _LANGUAGE = "-std=c++17 -w -fPIC -shared -nostdlib -U_FORTIFY_SOURCE".split()
 _LANGUAGE += [f"-fno-{x}" for x in ("exceptions", "rtti", "threadsafe-statics", "asynchronous-unwind-tables")]
@@ -50,14 +54,54 @@ class KernelFault(Exception):
 
 def load(kernel: Kernel, edits: tuple[tuple[str, str], ...] = ()) -> Any:
     """Return a kernel as a function of ctypes; `edits` are replacements in its text, that is, planted bugs."""
-    function = getattr(_compile(kernel.stem, kernel.defines, edits), f"run_{kernel.function}")
+    source = _source(kernel.stem, kernel.defines, edits)
+    if source.digest not in _loaded:
+        load_runtime()
+        if not source.library.exists():
+            _make_together(source)
+        _loaded[source.digest] = ctypes.CDLL(str(source.library))
+    function = getattr(_loaded[source.digest], f"run_{kernel.function}_{source.digest}")
     function.restype = ctypes.c_char_p
     return function
 
 
+def expect(kernels: Iterable[tuple[str, Defines]], edits: tuple[tuple[str, str], ...] = ()) -> None:
+    """Have kernels made with the next one that has to be: the compiler's start takes half of the time of one alone."""
+    for stem, defines in kernels:
+        source = _source(stem, defines, edits_in(stem, defines, edits))
+        if source.digest not in _loaded and not source.library.exists():
+            _expected[source.digest] = source
+
+
+def expect_nothing() -> None:
+    """Forget kernels that were expected, and not asked for."""
+    _expected.clear()
+
+
+def edits_in(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return those of `edits` that the text of a kernel file has a place for."""
+    return tuple(edit for edit in edits if edit[0] in assemble(stem, defines, (SHIM, FOLDER)))
+
+
+class _Source(NamedTuple):
+    """A kernel file with its defines, as C++ that may stand beside others."""
+
+    digest: str
+    text: str
+    options: tuple[str, ...]
+
+    @property
+    def library(self) -> Path:
+        return KEPT / f"{self.digest}.so"
+
+
+_loaded: dict[str, ctypes.CDLL] = {}
+_expected: dict[str, _Source] = {}
+
+
 @functools.cache
-def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> ctypes.CDLL:
-    """Return the library of all kernels of a file.
+def _source(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> _Source:
+    """Return the C++ of a kernel file: a namespace and functions whose names end with a digest.
 
     What is static in an inline function, shared memory too, would be one for all libraries of a process where names are
     visible: that of the first, which may be shorter.
@@ -67,30 +111,52 @@ def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) ->
         assert old in text, old
         text = text.replace(old, new)
     has_barriers = str(any(f"{name}()" in text for name in ("__syncthreads", "meet_lanes", "meet_cluster"))).lower()
-    exports = "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text))
-    text = f"#pragma GCC visibility push(hidden)\n{text}\n#pragma GCC visibility pop{exports}\n"
-    load_runtime()
-    return ctypes.CDLL(str(_library(text, _EMULATED if _TENSOR_CORES.search(text) else _ALONE)))
+    kernels = _KERNEL.findall(text)
+    undefined = "".join(f"\n#undef {name}" for name in dict.fromkeys([*_DEFINED.findall(text), *kernels]))
+
+    def in_a_namespace(digest: str) -> str:
+        own = "".join(f"#define {name} {name}_{digest}\n" for name in kernels)
+        inside = f"namespace shim {{ using namespace ::shim; }}\n{own}#pragma GCC visibility push(hidden)\n{text}"
+        exports = "".join(f"\nEXPORT({name}_{digest}, {has_barriers})" for name in kernels)
+        return f"namespace of_{digest} {{\n{inside}\n#pragma GCC visibility pop{exports}\n}}{undefined}\n"
+
+    options = _EMULATED if _TENSOR_CORES.search(text) else _ALONE
+    digest = _digest(in_a_namespace(""), *_begins_with(), *_LANGUAGE, *options)
+    return _Source(digest, in_a_namespace(digest), options)
+
+
+def _make_together(source: _Source) -> None:
+    """Make the library of `source` and of others that are expected, and keep it under the name of each."""
+    others = [x for x in _expected.values() if x.options == source.options and x.digest != source.digest]
+    sources = [source, *others[: MOST_TOGETHER - 1]]
+    with _made("".join(x.text for x in sources), source.options) as library:
+        for each in sources:
+            _expected.pop(each.digest, None)
+            with contextlib.suppress(FileExistsError):  # another process was at it
+                os.link(library, each.library)
 
 
 @functools.cache
 def load_runtime() -> ctypes.CDLL:
     """Load what runs the kernels, for all of them to find: it brings the libraries that they call."""
-    return ctypes.CDLL(str(_library(_RUNTIME.read_text(), _WITH_LIBRARIES)), ctypes.RTLD_GLOBAL)
-
-
-def _library(text: str, options: tuple[str, ...]) -> Path:
-    """Return the library made of `text`, which is kept, so that it is made once for all processes."""
-    header, version = _begins_with()
-    library = KEPT / f"{_digest(text, header, version, *_LANGUAGE, *options)}.so"
+    text = _RUNTIME.read_text()
+    library = KEPT / f"{_digest(text, *_begins_with(), *_LANGUAGE, *_WITH_LIBRARIES)}.so"
     if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = library.with_name(f"{library.name}.{os.getpid()}")  # several processes may be at it
-        arguments = [*_LANGUAGE, "-include", str(_HEADER), "-x", "c++", "-", "-o", str(unfinished), *options]
-        made = subprocess.run([str(COMPILER), *arguments], input=text, capture_output=True, text=True, check=False)
-        assert made.returncode == 0, made.stderr
-        unfinished.replace(library)
-    return library
+        with _made(text, _WITH_LIBRARIES) as made:
+            made.replace(library)
+    return ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+
+
+@contextlib.contextmanager
+def _made(text: str, options: tuple[str, ...]) -> Iterator[Path]:
+    """Make a library of `text`, which is there for the block; it is kept under other names, for all processes."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    library = KEPT / f"unfinished.{os.getpid()}"
+    arguments = [*_LANGUAGE, "-include", str(_HEADER), "-x", "c++", "-", "-o", str(library), *options]
+    made = subprocess.run([str(COMPILER), *arguments], input=text, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    yield library
+    library.unlink(missing_ok=True)
 
 
 @functools.cache
@@ -167,19 +233,25 @@ class HostExecution:
         for name in program.zeroed:
             scratch[name][...] = 0
         self._buffers = operands.buffers | scratch
+        expect(
+            ((step.kernel.stem, step.kernel.defines) for step in program.steps if self.is_compiled(step)), self.edits
+        )
 
     def run(self) -> None:
         self._buffers["out"].view(np.uint8)[...] = 0xFF
         for step in self.program.steps:
             self.launch(step)
 
+    def is_compiled(self, step: Step) -> bool:
+        """Return whether `launch` executes the step by its own code."""
+        return True
+
     def launch(self, step: Step) -> None:
         """Execute one step; stands for the GPU."""
         kernel = step.kernel
         arguments = [self._argument(x) for x in step.arguments]
         pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
-        edits = tuple(edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER)))
-        said = load(kernel, edits)(
+        said = load(kernel, edits_in(kernel.stem, kernel.defines, self.edits))(
             _Dimensions(*(*step.grid, 1, 1)[:3]),
             _Dimensions(*(*kernel.block, 1, 1)[:3]),
             ctypes.c_size_t(kernel.shared_bytes),

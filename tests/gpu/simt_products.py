@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._passes import passes
 from harness import SEMIRINGS, Operands, registry
-from harness.interface import Backend
-from harness.machine import detect
+from harness.interface import Backend, make_plan, prepare
+from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.proof import contract
+from harness.proof.contract_cases import ContractCase
 from harness.proof.verify import verify
+from harness.semiring import Semiring
 from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_kernels import HostExecution, HostOperands
 
@@ -63,17 +68,17 @@ def sizes(plan: Plan) -> Iterator[tuple[int, int, int]]:
 
 
 def compute(
-    name: str, semiring: str, dtype: str, size: tuple[int, int, int], *, accumulate: bool = False, **parameters: Any
+    name: str, semiring: str, dtype: str, *sizes: tuple[int, int, int], accumulate: bool = False, **parameters: Any
 ) -> None:
-    """Compute one product by the rung `name` and prove it right.
+    """Compute a product of each size by the rung `name` and prove it right.
 
     Raises
     ------
     VerificationError, KernelFault
         If it is not.
     """
-    problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
-    check(with_small_tiles(name, **parameters), problem)
+    rung, kind = with_small_tiles(name, **parameters), (SEMIRINGS[semiring], np.dtype(dtype))
+    check_all((rung, Problem(*size, *kind, accumulate=accumulate)) for size in sizes)
 
 
 def with_small_tiles(name: str, **parameters: Any) -> Backend:
@@ -90,8 +95,54 @@ def with_options(name: str, **parameters: Any) -> Backend:
 
 def check(backend: Backend, problem: Problem, change: Callable[[Operands], None] = lambda operands: None) -> None:
     """Compute `problem` for operands that `change` has changed, and prove the result right; raises as `compute`."""
-    operands = Operands.generate(problem, sum((problem.m, problem.n, problem.k)))
-    change(operands)
-    execution = backend.prepare(backend.plan(problem, detect()), operands)
-    execution.run()
-    verify(problem, operands, execution.result(), seed=1)
+    check_all([(backend, problem)], change)
+
+
+def check_all(
+    cases: Iterable[tuple[Backend, Problem]], change: Callable[[Operands], None] = lambda operands: None
+) -> None:
+    """Do as `check` for each problem by its backend. All are prepared first, so that kernels are compiled together."""
+    prepared = []
+    for backend, problem in cases:
+        operands = Operands.generate(problem, sum((problem.m, problem.n, problem.k)))
+        change(operands)
+        prepared.append((problem, operands, backend.prepare(backend.plan(problem, detect()), operands)))
+    for problem, operands, execution in prepared:
+        execution.run()
+        verify(problem, operands, execution.result(), seed=1)
+
+
+def together(*products: Generator[None]) -> None:
+    """Go through `products`, each of which prepares one, yields, and computes it; all are prepared first, as above."""
+    for product in products:
+        next(product)
+    for product in products:
+        for _ in product:
+            pass
+
+
+def in_steps(begin: Callable[..., Generator[None]]) -> Any:
+    """Return what goes through the product that `begin` returns. Its attribute `begin` is for `together`."""
+
+    @functools.wraps(begin)
+    def compute(*arguments: Any, **options: Any) -> None:
+        together(begin(*arguments, **options))
+
+    compute.begin = begin  # type: ignore[attr-defined]
+    return compute
+
+
+def contract_findings(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) -> list[contract.Finding]:
+    """Return what the contract finds of a kernel on the CPU. All cases are prepared before one is computed.
+
+    So what they need is compiled together (`host_kernels.expect`).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "_run_case", _prepare_case)
+        patch.setattr(contract, "run_argk_case", lambda *_: None)
+        list(contract.check_kernel(backend, semiring, dtype))
+    return list(contract.check_kernel(backend, semiring, dtype))
+
+
+def _prepare_case(backend: Backend, case: ContractCase, here: Machine) -> None:
+    prepare(backend, make_plan(backend, case.problem, here).override(case.parameters), case.operands())

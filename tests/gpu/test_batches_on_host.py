@@ -13,7 +13,7 @@ from harness.tuning.choice import orders
 from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING
 from tests.gpu.host_kernels import COMPILER
-from tests.gpu.simt_products import RUNGS
+from tests.gpu.simt_products import RUNGS, contract_findings
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
 
@@ -34,7 +34,7 @@ def findings(monkeypatch, name, semiring, dtype):
     """Return what the contract finds about batches of one kernel."""
     cases = contract.cases
     monkeypatch.setattr(contract, "cases", lambda *given: (c for c in cases(*given) if c.aspect == "batches"))
-    found = list(contract.check_kernel(RUNGS[name], SEMIRINGS[semiring], np.dtype(dtype)))
+    found = contract_findings(RUNGS[name], SEMIRINGS[semiring], np.dtype(dtype))
     monkeypatch.setattr(contract, "cases", cases)
     return [f for f in found if f.what.endswith("batches")]
 

@@ -10,13 +10,12 @@ from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.operands import Operands
 from harness.problem import Problem
-from harness.proof.contract import check_kernel
 from harness.tuning.gpu.matrix_vector.columns import columns_launch
 from harness.tuning.gpu.matrix_vector.costs import BLOCK, WIDEST, cost_s
 from harness.tuning.gpu.matrix_vector.rows import MOST_SHORT, TILES, rows_launch, short_rows_launch
 from tests.gpu.host_kernels import COMPILER, HostExecution, KernelFault
 from tests.gpu.matrix_vector_windows import Windows, check_window, program_of
-from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
+from tests.gpu.simt_products import RUNGS, check, check_all, contract_findings, use_the_cpu, with_options
 
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
@@ -60,7 +59,7 @@ def _on_the_cpu(monkeypatch):
     ),
 )
 def test_contract_holds_on_the_cpu(name, semiring, dtype):
-    found = list(check_kernel(RUNGS[name], SEMIRINGS[semiring], np.dtype(dtype)))
+    found = contract_findings(RUNGS[name], SEMIRINGS[semiring], np.dtype(dtype))
     assert not [finding for finding in found if finding.status == "failed"]
     assert [finding.status for finding in found if finding.what.endswith("matrix and vector")] == ["ok"]
 
@@ -87,9 +86,9 @@ def test_wide_loads_begin_anywhere(dtype, side, by_columns):
 @pytest.mark.parametrize("name", LADDER)
 @pytest.mark.parametrize("multiply", ("first", "second"))
 def test_arguments_keep_their_sides(name, multiply):
-    for side in SIDES:
-        check(RUNGS[name], product(side, 5, 33, f"plus_{multiply}", "float64"))
-        check(RUNGS[name], product(side, 5, 33, f"max_{multiply}", "int32", alpha=3))
+    of_floats = [product(side, 5, 33, f"plus_{multiply}", "float64") for side in SIDES]
+    of_integers = [product(side, 5, 33, f"max_{multiply}", "int32", alpha=3) for side in SIDES]
+    check_all((RUNGS[name], problem) for problem in (*of_floats, *of_integers))
 
 
 @pytest.mark.parametrize("name", LADDER)

@@ -11,7 +11,6 @@ from harness import SEMIRINGS
 from harness.errors import VerificationError
 from harness.machine import detect
 from harness.problem import Problem
-from harness.proof.contract import check_kernel
 from tests.gpu import simt_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import (
@@ -19,7 +18,9 @@ from tests.gpu.simt_products import (
     SMALL,
     TILED,
     check,
+    check_all,
     compute,
+    contract_findings,
     use_the_cpu,
     with_options,
     with_small_tiles,
@@ -60,8 +61,7 @@ def _on_the_cpu(monkeypatch):
 def test_rung_is_right_at_every_edge_of_its_tiles(name, edge, semiring, dtype, accumulate):
     problem = Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype))
     plan = RUNGS[name].plan(problem, detect()).override(SMALL[name])
-    for size in simt_products.sizes(plan):
-        compute(name, semiring, dtype, size, accumulate=accumulate, edge=edge)
+    compute(name, semiring, dtype, *simt_products.sizes(plan), accumulate=accumulate, edge=edge)
 
 
 def test_nothing_before_the_operands_is_touched(monkeypatch):
@@ -98,17 +98,16 @@ def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, edit):
 
 @pytest.mark.parametrize("stagger", (2, 5, 16))
 def test_tiles_may_begin_anywhere_along_k(stagger):
-    for kind, k in itertools.product((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112)):
-        for shares in (1, 2):
-            check_staggered(kind, (40, 300, k), stagger, shares)
+    kinds = itertools.product((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112), (1, 2))
+    check_all(staggered(kind, (40, 300, k), stagger, shares) for kind, k, shares in kinds)
 
 
-def check_staggered(kind, size, stagger, shares):
-    """Prove a product right whose tiles begin at `stagger` steps of k; a thin one, whose plan has that option."""
+def staggered(kind, size, stagger, shares):
+    """Return a rung whose tiles begin at `stagger` steps of k, and a thin product, whose plan has that option."""
     semiring, dtype, accumulate = kind
     wave = {"shares": shares, "wave": 1 if shares == 1 else 1 << 30}
     rung = with_options("gpu-tuned", **SQUARE, **wave, stagger=stagger)
-    simt_products.check(rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate))
+    return rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
 
 
 @pytest.mark.parametrize("edit", (
@@ -119,7 +118,7 @@ def check_staggered(kind, size, stagger, shares):
 def test_planted_mistake_in_where_tiles_begin_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
-        check_staggered(KINDS[0], (40, 300, 112), 3, 1)
+        check(*staggered(KINDS[0], (40, 300, 112), 3, 1))
 
 
 def test_one_dimensional_register_tiles_are_right():
@@ -144,8 +143,8 @@ LEFT_OUT = (
 @pytest.mark.parametrize(("name", "left_out"), LEFT_OUT)
 def test_a_rung_without_an_idea_is_right_at_every_edge_of_its_tiles(name, left_out):
     problem = Problem(8, 8, 8, SEMIRINGS["plus_times"], np.dtype(np.float32))
-    for size in simt_products.sizes(RUNGS[name].plan(problem, detect()).override({**SMALL[name], **left_out})):
-        compute(name, "plus_times", "float32", size, **left_out)
+    plan = RUNGS[name].plan(problem, detect()).override({**SMALL[name], **left_out})
+    compute(name, "plus_times", "float32", *simt_products.sizes(plan), **left_out)
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
@@ -179,12 +178,14 @@ COLUMN_TILES = (SQUARE, UNEVEN | {"bm": 64}, UNEVEN | {"bm": 192, "wm": 64, "bn"
 @pytest.mark.parametrize("layout", ("FCC", "CFC", "FFC"))
 @pytest.mark.parametrize("name", ("gpu-pipelined", "gpu-tuned"))
 def test_pipelines_take_columns_as_they_lie(name, layout):
+    cases = []
     for i, (semiring, dtype, accumulate) in enumerate(KINDS):
         rung = with_options(name, **COLUMN_TILES[i % len(COLUMN_TILES)], edge=EDGES[(i + len(layout.strip("C"))) % 3])
         for size in ((16, 16, 16), (33, 20, 61), (5, 7, 64), (70, 41, 9)):
             problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout)
             assert not {"rows_of_a", "rows_of_b"} & set(program_of(name, rung.plan(problem, detect())).scratch)
-            check(rung, problem)
+            cases.append((rung, problem))
+    check_all(cases)
 
 
 def test_a_b_by_columns_that_many_rows_use_is_turned_first():
@@ -196,14 +197,16 @@ def test_a_b_by_columns_that_many_rows_use_is_turned_first():
 
 @pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))
 def test_shares_of_k_and_of_the_last_tiles_are_right_by_columns(layout):
+    cases = []
     for i, (semiring, dtype, accumulate) in enumerate((KINDS[0], KINDS[1], KINDS[3])):
         for size, options in (
             ((70, 33, 61 + i), {"shares": 3, "wave": 1 << 30}),
             ((70, 33, 61 + i), {"shares": 3, "wave": 5}),
             ((300, 20, 61 + i), {"shares": 2, "wave": 1 << 30, "stagger": 4}),
         ):
-            rung = with_options("gpu-tuned", **{**SQUARE, **options})
-            check(rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout))
+            problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout)
+            cases.append((with_options("gpu-tuned", **{**SQUARE, **options}), problem))
+    check_all(cases)
 
 
 @pytest.mark.parametrize("accumulate", (False, True))
@@ -294,9 +297,9 @@ def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
 @pytest.mark.parametrize(("semiring", "dtype"), (("min_plus", "int16"), ("max_plus", "int16"), ("min_plus", "uint16")))
 @pytest.mark.parametrize("size", ((5, 9, 8), (67, 6, 33), (3, 130, 18)))
 def test_two_elements_a_word_are_right(semiring, dtype, size):
-    for accumulate in (False, True):
-        problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
-        check(RUNGS["gpu-paired"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
+    problems = (Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=x) for x in (False, True))
+    cases = [(RUNGS["gpu-paired"], problem) for problem in problems]
+    check_all(cases, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
 
 
 @pytest.mark.parametrize("dtype", ("int16", "float16"))
@@ -367,7 +370,7 @@ def test_one_block_is_right(kind):
 )
 def test_contract_holds_on_the_cpu(name, semiring, dtype):
     rung = with_small_tiles(name) if name in SMALL else RUNGS[name]
-    found = list(check_kernel(rung, SEMIRINGS[semiring], np.dtype(dtype)))
+    found = contract_findings(rung, SEMIRINGS[semiring], np.dtype(dtype))
     assert not [finding for finding in found if finding.status == "failed"]
     assert any(finding.status == "ok" for finding in found)
 

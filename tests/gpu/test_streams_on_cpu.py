@@ -1,6 +1,7 @@
 """gpu-symv and gpu-rank-update, executed on the CPU: every edge of their tiles, and mistakes planted in them."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -12,10 +13,9 @@ from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.operands import lower_triangle
 from harness.problem import Problem
-from harness.proof.contract import check_kernel
 from harness.proof.verify import verify
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import use_the_cpu
+from tests.gpu.simt_products import contract_findings, use_the_cpu
 
 pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
 
@@ -36,17 +36,25 @@ def _on_the_cpu(monkeypatch):
     use_the_cpu(monkeypatch)
 
 
-def compute(backend, problem, **parameters):
-    """Compute a product and prove it right, with nothing above the diagonal of a triangle written."""
-    operands = Operands.generate(problem, sum((problem.m, problem.n, problem.k)))
-    execution = backend.prepare(backend.plan(problem, detect()).override(parameters), operands)
-    execution.run()
-    produced = execution.result()
-    if problem.triangle == "d":
-        above = produced[~lower_triangle(problem.m)]
-        if above.tobytes() != b"\xff" * above.nbytes:
-            raise VerificationError("the output was written above the diagonal")
-    verify(problem, operands, produced, seed=1)
+def compute(backend, *problems, **parameters):
+    """Compute products and prove them right, with nothing above the diagonal of a triangle written.
+
+    All are prepared first, so that their kernels are compiled together.
+    """
+    prepared = []
+    for problem in problems:
+        operands = Operands.generate(problem, sum((problem.m, problem.n, problem.k)))
+        prepared.append(
+            (problem, operands, backend.prepare(backend.plan(problem, detect()).override(parameters), operands))
+        )
+    for problem, operands, execution in prepared:
+        execution.run()
+        produced = execution.result()
+        if problem.triangle == "d":
+            above = produced[~lower_triangle(problem.m)]
+            if above.tobytes() != b"\xff" * above.nbytes:
+                raise VerificationError("the output was written above the diagonal")
+        verify(problem, operands, produced, seed=1)
 
 
 def semiring_of(name):
@@ -66,8 +74,7 @@ def update(m, n, k, semiring="plus_times", dtype="float32", **options):
 @pytest.mark.parametrize("layout", ("CCC", "FCC", "ACA"))
 @pytest.mark.parametrize(("semiring", "dtype", "options"), KINDS)
 def test_symmetric_matrices_times_vectors_are_right(semiring, dtype, options, layout):
-    for size in (1, 31, 64, 100, 129):
-        compute(Symv(), symmetric(size, semiring, dtype, layout, **options))
+    compute(Symv(), *(symmetric(size, semiring, dtype, layout, **options) for size in (1, 31, 64, 100, 129)))
 
 
 @pytest.mark.parametrize("strip", (
@@ -76,9 +83,8 @@ def test_symmetric_matrices_times_vectors_are_right(semiring, dtype, options, la
     {"side": 32, "warps": 4, "rows": 4, "tiles": 16},
 ))  # fmt: skip
 def test_strips_of_every_shape_are_right(strip):
-    for size in (128, 131, 260, 301):
-        compute(Symv(), symmetric(size), **strip)
-        compute(Symv(), symmetric(size, layout="FCC"), **strip)
+    cases = itertools.product((128, 131, 260, 301), ("CCC", "FCC"))
+    compute(Symv(), *(symmetric(size, layout=layout) for size, layout in cases), **strip)
 
 
 def test_nothing_before_the_operands_is_touched(monkeypatch):
@@ -102,10 +108,10 @@ def test_strips_that_warps_do_not_cut_are_refused(strip):
 @pytest.mark.parametrize("k", (0, 1, 3, 16))
 @pytest.mark.parametrize(("semiring", "dtype", "options"), KINDS)
 def test_updates_are_right(semiring, dtype, options, k):
-    for m, n in ((1, 1), (1, 1027), (70, 1), (3, 300), (131, 33), (65, 256), (40, 5)):
-        compute(RankUpdate(), update(m, n, k, semiring, dtype, **options))
-    for size in (1, 77, 256):
-        compute(RankUpdate(), update(size, size, k, semiring, dtype, triangle="d", **options))
+    sizes = ((1, 1), (1, 1027), (70, 1), (3, 300), (131, 33), (65, 256), (40, 5))
+    whole = [update(m, n, k, semiring, dtype, **options) for m, n in sizes]
+    triangles = [update(size, size, k, semiring, dtype, triangle="d", **options) for size in (1, 77, 256)]
+    compute(RankUpdate(), *whole, *triangles)
 
 
 def test_a_long_column_is_computed_as_a_row():
@@ -128,7 +134,7 @@ def test_a_long_column_is_computed_as_a_row():
     ),
 )
 def test_contract_holds_on_the_cpu(backend, semiring, dtype):
-    found = list(check_kernel(backend, SEMIRINGS[semiring], np.dtype(dtype)))
+    found = contract_findings(backend, SEMIRINGS[semiring], np.dtype(dtype))
     assert not [finding for finding in found if finding.status == "failed"]
     assert any(finding.status == "ok" for finding in found)
 

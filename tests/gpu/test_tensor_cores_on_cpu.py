@@ -13,7 +13,7 @@ from harness.problem import Problem
 from harness.proof.verify import verify
 from harness.tuning.gpu import thin_tiles
 from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault
-from tests.gpu.simt_products import RUNGS, use_the_cpu
+from tests.gpu.simt_products import RUNGS, in_steps, together, use_the_cpu
 
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
@@ -35,6 +35,7 @@ def _on_the_cpu(monkeypatch):
     use_the_cpu(monkeypatch)
 
 
+@in_steps
 def compute(dtype, size, change=lambda operands: None, *, accumulate=False, alpha=None, layout="CCC", **parameters):
     scalars = {"accumulate": accumulate, "alpha": alpha}
     problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(dtype), **scalars, layout=layout)
@@ -43,6 +44,7 @@ def compute(dtype, size, change=lambda operands: None, *, accumulate=False, alph
     rung = RUNGS[RUNG]
     plan = rung.plan(problem, detect()).override({**SMALL[dtype], **parameters})
     execution = rung.prepare(plan, operands)
+    yield
     execution.run()
     verify(problem, operands, execution.result(), seed=1, extra_error=rung.extra_error(plan, operands))
 
@@ -50,8 +52,7 @@ def compute(dtype, size, change=lambda operands: None, *, accumulate=False, alph
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize("dtype", SMALL)
 def test_product_is_right_at_every_edge_of_the_tiles(dtype, edge):
-    for number, size in enumerate(SIZES):
-        compute(dtype, size, accumulate=number % 2 == 1, edge=edge)
+    together(*(compute.begin(dtype, size, accumulate=i % 2 == 1, edge=edge) for i, size in enumerate(SIZES)))
 
 
 def test_warps_and_stages_may_be_arranged_otherwise():
@@ -72,8 +73,8 @@ UNEVEN = (
 @pytest.mark.parametrize("tile", UNEVEN, ids=lambda tile: f"{tile['bm']}x{tile['bn']}")
 @pytest.mark.parametrize("edge", EDGES)
 def test_threads_need_not_cut_the_copies_evenly(tile, edge):
-    for n in (tile["bn"] + 2, tile["bn"] - 1):
-        compute("float64", (tile["bm"] + 1, n, 40), edge=edge, **tile)
+    columns = tile["bn"] + 2, tile["bn"] - 1
+    together(*(compute.begin("float64", (tile["bm"] + 1, n, 40), edge=edge, **tile) for n in columns))
 
 
 LAYOUTS = ("CFC", "FCC", "FFC")
@@ -84,9 +85,11 @@ LAYOUTS = ("CFC", "FCC", "FFC")
 def test_float64_by_columns_is_read_as_it_lies(layout, edge):
     problem = Problem(40, 40, 40, SEMIRINGS["plus_times"], np.dtype(np.float64), layout=layout)
     assert RUNGS[RUNG].reads_columns(RUNGS[RUNG].plan(problem, detect()).override({"unit": "mma"})) == {"a", "b"}
+    products = []
     for number, (size, tile) in enumerate(zip(SIZES, (SMALL["float64"], *UNEVEN[:4]), strict=True)):
-        scalars = {"accumulate": number % 2 == 1, "alpha": 1.5 if number > 2 else None}
-        compute("float64", size, layout=layout, edge=edge, shares=1 + number % 2, **scalars, **tile)
+        options = {"layout": layout, "edge": edge, "shares": 1 + number % 2, "alpha": 1.5 if number > 2 else None}
+        products.append(compute.begin("float64", size, accumulate=number % 2 == 1, **options, **tile))
+    together(*products)
 
 
 @pytest.mark.parametrize("edit", (
@@ -121,12 +124,16 @@ def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, tile, n, edit):
 
 @pytest.mark.parametrize("stagger", (2, 5, 16))
 def test_tiles_may_begin_anywhere_along_k(stagger):
+    products = []
     for k in (1, 8, 40, 71):
-        compute("float64", (35, 150, k), edge="redirected", stagger=stagger)
-        compute("float64", (35, 150, k), shares=3, stagger=stagger)
-        compute("float32", (130, 35, k), accumulate=True, stagger=stagger)
-        compute_by_wgmma((140, 150, 10 * k), stagger=stagger)
-        compute_by_wgmma((300, 20, 10 * k), bn=32, tn=2, shares=2, stagger=stagger)
+        products += [
+            compute.begin("float64", (35, 150, k), edge="redirected", stagger=stagger),
+            compute.begin("float64", (35, 150, k), shares=3, stagger=stagger),
+            compute.begin("float32", (130, 35, k), accumulate=True, stagger=stagger),
+            compute_by_wgmma.begin((140, 150, 10 * k), stagger=stagger),
+            compute_by_wgmma.begin((300, 20, 10 * k), bn=32, tn=2, shares=2, stagger=stagger),
+        ]
+    together(*products)
 
 
 PLANTED_IN_STAGGER = {
@@ -226,17 +233,21 @@ BROUGHT = {**WHOLE, "unit": "tma", "blocks": 2, "group": 1}
 
 @pytest.mark.parametrize("depth", (4, 8, 16))
 def test_float64_of_tiles_that_are_brought_is_right(depth):
-    for number, size in enumerate(((1, 1, 1), (140, 130, 40), (300, 131, 66))):
+    together(*brought(((1, 1, 1), (140, 130, 40), (300, 131, 66)), depth, "CCC"))
+
+
+def brought(sizes, depth, layout):
+    """Yield products of tiles that the copy engine brings, to be computed."""
+    for number, size in enumerate(sizes):
         warps = {"wm": 64, "wn": 32} if number == 1 else {}
-        compute("float64", size, accumulate=number % 2 == 1, **{**BROUGHT, **warps, "depth": depth})
+        tile = {**BROUGHT, **warps, "depth": depth}
+        yield compute.begin("float64", size, accumulate=number % 2 == 1, layout=layout, **tile)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", (8, 16))
 def test_float64_of_tiles_by_columns_is_right(layout, depth):
-    for number, size in enumerate(((1, 1, 1), (140, 130, 40), (300, 131, 66), (20, 30, 200))):
-        warps = {"wm": 64, "wn": 32} if number == 1 else {}
-        compute("float64", size, accumulate=number % 2 == 1, layout=layout, **{**BROUGHT, **warps, "depth": depth})
+    together(*brought(((1, 1, 1), (140, 130, 40), (300, 131, 66), (20, 30, 200)), depth, layout))
 
 
 PLANTED_IN_BROUGHT_COLUMNS = {
@@ -339,6 +350,7 @@ LARGE_TILE = {**HALF, "bn": 256, "tn": 16, "stages": 3, "blocks": 1}
 WGMMA_SIZES = ((1, 1, 1), (20, 30, 40), (140, 150, 200), (300, 132, 64))
 
 
+@in_steps
 def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, layout="CCC", **parameters):
     narrow = None if dtype == "float32" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     scalars = {"accumulate": accumulate, "alpha": alpha}
@@ -350,6 +362,7 @@ def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, la
     tile = {**SPLIT, "blocks": 2} if narrow is None else {**HALF, "together": 1}
     plan = rung.plan(problem, detect()).override({**tile, **parameters})
     execution = rung.prepare(plan, operands)
+    yield
     execution.run()
     verify(problem, operands, execution.result(), seed=1, extra_error=rung.extra_error(plan, operands))
 
@@ -430,10 +443,12 @@ NARROW_SIZES = ((5, 140, 200), (40, 300, 131), (300, 9, 70), (130, 40, 264), (1,
 
 @pytest.mark.parametrize("launch", NARROW, ids=lambda launch: f"{launch.bm}x{launch.bn}x{launch.stages}")
 def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
+    products = []
     for number, size in enumerate(NARROW_SIZES):
         scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
         shares = 1 if launch.bm < min(size[0], 64) else 1 + number % 3
-        compute_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares)
+        products.append(compute_by_wgmma.begin(size, **scalars, **vars(launch), blocks=3, shares=shares))
+    together(*products)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -445,11 +460,12 @@ def test_products_by_wgmma_take_columns_as_they_lie(layout):
         {"bm": 16, "bn": 128, "tm": 1},
         {"bm": 8, "bn": 64, "tm": 1},
     )
-    for number, (tile, (rows, *rest)) in enumerate(zip(tiles, NARROW_SIZES, strict=True)):
-        size = (min(rows, tile.get("bm", 300)), *rest)
-        scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
-        for odd in (0, 1):
-            compute_by_wgmma((*size[:2], size[2] + odd), layout=layout, **scalars, **tile, shares=1 + number % 2)
+    products = []
+    for number, (tile, (rows, n, k)) in enumerate(zip(tiles, NARROW_SIZES, strict=True)):
+        options = {"layout": layout, "alpha": -1.5 if number > 1 else None, "shares": 1 + number % 2, **tile}
+        sizes = ((min(rows, tile.get("bm", 300)), n, k + odd) for odd in (0, 1))
+        products += [compute_by_wgmma.begin(size, accumulate=number % 2 == 1, **options) for size in sizes]
+    together(*products)
 
 
 # What is planted shows by an operand that lies by columns, in the tiles of the usual kernel or in those with few rows.
@@ -576,12 +592,14 @@ def test_blocks_that_cannot_share_k_are_refused(options, match):
 WORDS = {"bm": 16, "bn": 32, "bk": 8, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 2}
 
 
+@in_steps
 def compute_words(name, semiring, dtype, size, change=lambda operands: None, *, accumulate=False, **tile):
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
     operands = Operands.generate(problem, sum(size))
     change(operands)
     plan = RUNGS[name].plan(problem, detect()).override({**WORDS, **tile})
     execution = RUNGS[name].prepare(plan, operands)
+    yield
     execution.run()
     verify(problem, operands, execution.result(), seed=1)
 
@@ -595,19 +613,19 @@ BITS_BY_WGMMA = {**HALF, "bk": 32, "wm": 0, "wn": 0, "unit": "wgmma"}
 @pytest.mark.parametrize("accumulate", (False, True))
 @pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
 def test_bits_by_wgmma_are_right(semiring, accumulate):
-    for size in ((1, 1, 1), (33, 70, 80), (140, 148, 1030), (129, 272, 2100)):
-        compute_words(RUNG, semiring, "bool", size, accumulate=accumulate, **BITS_BY_WGMMA)
-    compute_words(
-        RUNG, semiring, "bool", (128, 256, 300), accumulate=accumulate, **{**BITS_BY_WGMMA, "bn": 256, "tn": 16}
-    )
+    cases = [(size, {}) for size in ((1, 1, 1), (33, 70, 80), (140, 148, 1030), (129, 272, 2100))]
+    cases.append(((128, 256, 300), {"bn": 256, "tn": 16}))
+    how = {"accumulate": accumulate, **BITS_BY_WGMMA}
+    together(*(compute_words.begin(RUNG, semiring, "bool", size, **{**how, **tile}) for size, tile in cases))
 
 
 @pytest.mark.parametrize("accumulate", (False, True))
 @pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
 def test_bits_are_right_along_n_and_along_k(semiring, accumulate):
-    for size in ((1, 1, 1), (33, 70, 80), (40, 64, 1030), (31, 84, 96)):
-        compute_words("gpu-bits", semiring, "bool", size, accumulate=accumulate)
-        compute_words(RUNG, semiring, "bool", size, accumulate=accumulate, **BITS_TILE)
+    sizes = (1, 1, 1), (33, 70, 80), (40, 64, 1030), (31, 84, 96)
+    by_words = [compute_words.begin("gpu-bits", semiring, "bool", size, accumulate=accumulate) for size in sizes]
+    tile = {"accumulate": accumulate, **BITS_TILE}
+    together(*by_words, *(compute_words.begin(RUNG, semiring, "bool", size, **tile) for size in sizes))
 
 
 PLANTED_IN_BITS = {

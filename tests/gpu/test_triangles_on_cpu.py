@@ -18,7 +18,7 @@ from harness.proof.verify import verify
 from harness.tuning.gpu.tensor_cores import tensor_core_launch
 from tests.gpu import host_kernels
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, SMALL, use_the_cpu
+from tests.gpu.simt_products import RUNGS, SMALL, in_steps, together, use_the_cpu
 from tests.gpu.test_tensor_cores_on_cpu import HALF, SPLIT
 from tests.gpu.test_tensor_cores_on_cpu import SMALL as SMALL_TENSOR
 
@@ -34,6 +34,7 @@ def _on_the_cpu(monkeypatch):
     use_the_cpu(monkeypatch)
 
 
+@in_steps
 def compute(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, alpha=None, beta=None, **parameters):
     """Compute a triangle of D, and prove it right and nothing above it written."""
     problem = Problem(size, size, k, SEMIRINGS[semiring], np.dtype(dtype), alpha, beta, accumulate,
@@ -42,6 +43,7 @@ def compute(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, al
     rung = RUNGS[name]
     plan = rung.plan(problem, detect()).override(parameters)
     execution = rung.prepare(plan, operands)
+    yield
     execution.run()
     produced, untouched = execution.result(), np.empty_like(operands.out)
     untouched.view(np.uint8)[...] = 0xFF
@@ -57,16 +59,20 @@ def compute(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, al
     ("plus_times", "float64", False),
 ))  # fmt: skip
 def test_triangles_of_simt_kernels_are_right(semiring, dtype, accumulate, size):
-    for tile in ({**SQUARE, "group": 2}, {**WIDE, "stages": 2, "group": 3}):
-        compute("gpu-tuned", semiring, dtype, size, 19, accumulate=accumulate, **tile)
+    tiles = {**SQUARE, "group": 2}, {**WIDE, "stages": 2, "group": 3}
+    together(*(compute.begin("gpu-tuned", semiring, dtype, size, 19, accumulate=accumulate, **x) for x in tiles))
 
 
 @pytest.mark.parametrize("edge", ("redirected", "padded", "conditional"))
 def test_shares_of_triangles_are_right(edge):
+    products = []
     for size, wave in ((100, 7), (97, 4), (130, 1 << 20)):
         options = {**SQUARE, "edge": edge, "shares": 3, "wave": wave}
-        compute("gpu-tuned", "plus_times", "float32", size, 61, accumulate=size == 97, **options)
-        compute("gpu-tuned", "max_plus", "int16", size, 61, **options)
+        products += [
+            compute.begin("gpu-tuned", "plus_times", "float32", size, 61, accumulate=size == 97, **options),
+            compute.begin("gpu-tuned", "max_plus", "int16", size, 61, **options),
+        ]
+    together(*products)
 
 
 def test_scalars_and_exponentials_of_triangles_are_right():

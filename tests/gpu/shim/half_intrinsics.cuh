@@ -21,7 +21,7 @@ inline unsigned two_of(unsigned first, unsigned second) { return first | second 
 
 inline void take_matrices(unsigned* to, const void* row, int count, bool is_transposed)
 {
-    check_aligned(row, 16);
+    shim::check_aligned(row, 16);
     const int me = threadIdx.x, warp = me / 32 * 32, g = me % 32 / 4, t = me % 4;
     given[me].row = (const unsigned short*)row;
     meet_warp();
