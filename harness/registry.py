@@ -267,10 +267,10 @@ def _modules() -> Iterator[_Place]:
 
 
 def _check_modules(found: Iterable[Entry]) -> None:
-    """Raise BackendUnavailable if no module of `backends` has one, and that is a package of the program that calls."""
+    """Raise BackendUnavailable if there is no backend, since the program that calls has a package `backends` too."""
     import backends
 
-    if not any(entry.origin.startswith("backends.") for entry in found) and (parts := shadow_of(backends)):
+    if not any(found) and (parts := shadow_of(backends)):
         raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
 
 
