@@ -115,6 +115,8 @@ def gemm(
     elif a.__class__ is not _NUMPY and (library := libraries.library_of(a)) is not None:
         rest = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend}
         rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
+        if (uncompiled := library.uncompiled()) is not None:
+            return uncompiled(gemm, a, b, c, out=out, **rest)
         return view_products.gemm_of(library, gemm, a, b, c, out, rest)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     options = repeats.options_of_gemm(

@@ -98,6 +98,8 @@ def einsum(
     library = None if operands[0].__class__ is np.ndarray else next(filter(None, map(library_of, operands)), None)
     if library is not None:
         rest = {"subscripts": subscripts, "dtype": dtype, "path": path, **options}
+        if (uncompiled := library.uncompiled()) is not None:
+            return uncompiled(einsum, subscripts, *operands, out=out, dtype=dtype, path=path, **options)
         return by_views(_of_views, library, named if out is None else {**named, "out": out}, rest)
     arrays = kind_of("einsum", named if out is None else {**named, "out": out})
     inputs = [as_numbers("einsum", arrays, name, x) for name, x in named.items()]

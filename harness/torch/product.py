@@ -75,9 +75,10 @@ def gemm(
     tensor([[0., 1.]])
     """
     if torch.compiler.is_compiling():
-        from harness.torch import uncompiled
+        from harness.api.libraries import uncompiled
 
-        return uncompiled.gemm(a, b, c, semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads)
+        options = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend, "threads": threads}
+        return uncompiled.call(gemm, a, b, c, **options)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     tensors.check(operands)
     _check_numbers(alpha=alpha, beta=beta)

@@ -82,6 +82,7 @@ class Torch:
             graph=types.SimpleNamespace(increment_version=self._wrote),
             forward_ad=types.SimpleNamespace(_current_level=-1),
         )
+        self.compiler = types.SimpleNamespace(is_compiling=lambda: False)
         self.made: list[Tensor] = []
 
     def __getattr__(self, name: str) -> str:

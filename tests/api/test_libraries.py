@@ -11,6 +11,7 @@ from harness import (
     Operands,
     ProblemError,
     axpy,
+    einsum,
     gemm,
     gemm_argk,
     gemv,
@@ -429,6 +430,40 @@ def test_dtypes_of_pytorch_name_the_result(torch, spy):
     assert gemm(a, a, dtype=torch.float32, backend="cpu-spy").dtype is torch.float32
     with pytest.raises(ProblemError, match="dtype is not a NumPy dtype"):
         gemm(a, a, dtype=torch.strided)
+
+
+CALLS = {
+    "gemm": lambda a, b: gemm(a, b, semiring="min_plus", out=a.new_empty(3, 2)) + 1,
+    "gemm_argk": lambda a, b: gemm_argk(a, b)[1],
+    "gemv": lambda a, b: gemv(a, b[:, 0], dtype=a.dtype).cos(),
+    "einsum": lambda a, b: einsum("ij,jk->ki", a, b, semiring="max_plus"),
+    "trsm": lambda a, b: trsm(a[:, :3], b[:3]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.filterwarnings("ignore")  # of the compiler itself
+def test_functions_that_pytorch_compiles_call_it_as_it_is(torch, call):
+    a, b = torch.rand(3, 4) + torch.eye(3, 4), torch.rand(4, 2)
+
+    def function(a, b):
+        return call(a.tril(), b * 2)
+
+    compiled = torch.compile(function, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(a, b), function(a, b))
+    with pytest.raises(ProblemError, match="inner sizes of a and b"):
+        torch.compile(lambda a: gemm(a, a), backend="eager")(a)
+
+
+def test_dtypes_of_pytorch_name_the_result_of_every_call(torch):
+    a, b = torch.rand(3, 4).half(), torch.rand(4, 2).half()
+    results = [
+        gemv(a, b[:, 0], dtype=torch.float32),
+        syrk(a, dtype=torch.float32),
+        einsum("ij,jk->ik", a, b, dtype=torch.float32),
+    ]
+    assert {x.dtype for x in results} == {torch.float32}
 
 
 def test_subclasses_and_parameters_of_pytorch(torch):

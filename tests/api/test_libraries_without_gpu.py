@@ -2,11 +2,12 @@
 
 import ctypes
 import sys
+import types
 
 import numpy as np
 import pytest
 
-from harness import ProblemError, gemm, gemm_argk, gemv, ger, syrk
+from harness import ProblemError, einsum, gemm, gemm_argk, gemv, ger, syrk
 from harness.api.libraries import gpu as of_gpu
 from harness.api.remembered import repeats
 from tests._support import shelf
@@ -251,6 +252,26 @@ def test_what_pytorch_has_on_two_devices_or_beside_cupy_is_refused(torch):
         gemm(a, Array(numbers(2, 2)))
     with pytest.raises(ProblemError, match="b is an array of PyTorch, a is not"):
         gemm(Array(numbers(2, 2)), a)
+
+
+CALLS = {
+    "gemm": (lambda a: gemm(a, a, alpha=2.0), {"alpha": 2.0}),
+    "gemm_argk": (lambda a: gemm_argk(a, a, threads=1), {"threads": 1}),
+    "gemv": (lambda a: gemv(a, a, beta=1.0), {"beta": 1.0}),
+    "einsum": (lambda a: einsum("ij,jk", a, a, dtype="float32"), {"dtype": "float32"}),
+}
+
+
+@pytest.mark.parametrize(("name", "call", "options"), [(name, *rest) for name, rest in CALLS.items()], ids=CALLS)
+def test_a_call_that_pytorch_compiles_is_left_to_its_interpreter(name, call, options, torch, monkeypatch):
+    a = Tensor(numbers(2, 2))
+    torch.compiler.is_compiling = lambda: True
+    uncompiled = types.SimpleNamespace(call=lambda *arguments, **options: (arguments, options))
+    monkeypatch.setitem(sys.modules, "harness.api.libraries.uncompiled", uncompiled)
+    (function, *arguments), given = call(a)
+    assert function.__name__ == name
+    assert [x for x in arguments if x is a] == [a, a]
+    assert given | options == given
 
 
 def test_a_library_by_dlpack_on_a_gpu_keeps_its_arrays_until_the_work_is_done(cupy, spy, monkeypatch):

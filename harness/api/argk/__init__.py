@@ -95,6 +95,8 @@ def gemm_argk(
     """
     if a.__class__ is not np.ndarray and (library := libraries.library_of(a) or libraries.library_of(b)) is not None:
         rest = {"semiring": semiring, "backend": backend, "threads": threads}
+        if (uncompiled := library.uncompiled()) is not None:
+            return uncompiled(gemm_argk, a, b, out=out, **rest)  # type: ignore[no-any-return]
         return view_products.argk_of(library, gemm_argk, a, b, pair_of(out), rest)  # type: ignore[no-any-return]
     if out is not None:
         return _into(pair_of(out), a, b, semiring, backend, threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,13 @@ class Library:
 
     def __init__(self, package: str) -> None:
         self.package = self.name = package
+
+    def uncompiled(self) -> Callable[..., Any] | None:
+        """Return what calls a function, given with its arguments, where a compiler of the library follows each call.
+
+        None: no compiler does.
+        """
+        return None
 
     def quick_place(self, arrays: Collection[Any]) -> tuple[Place] | None:
         """Return where all arrays lie, if they pass every check but those of `view`; None: it takes longer to tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,14 @@ class PyTorch(Library):
         super().__init__("torch")
         self.name = "PyTorch"
         self._dtypes: dict[Any, Any] = {}  # those of NumPy, by those of PyTorch
+
+    def uncompiled(self) -> Callable[..., Any] | None:
+        if not sys.modules["torch"].compiler.is_compiling():
+            return None
+        from harness.api.libraries import uncompiled
+
+        call: Callable[..., Any] = uncompiled.call
+        return call
 
     def quick_place(self, arrays: Collection[Any]) -> tuple[Place] | None:
         torch = sys.modules["torch"]

@@ -49,6 +49,8 @@ def any_library(*names: str, is_of_products: bool = False) -> Callable[[_Functio
             library = next(filter(None, map(library_of, arrays.values())), None)
             if library is None:
                 return function(*arguments, **options)
+            if (uncompiled := library.uncompiled()) is not None:
+                return uncompiled(call, *arguments, **options)
             if is_of_products and library.has_addresses and _are_on_gpu(library, arrays):
                 with contextlib.suppress(HarnessError):  # which is raised again below, in the words of `function`
                     return function(*arguments, **options)
@@ -89,6 +91,8 @@ def by_views(
     ProblemError
         If they are not all of that library and on one device, or one cannot be viewed; and as `function`.
     """
+    if options.get("dtype") is not None:
+        options = {**options, "dtype": library.dtype(options["dtype"])}
     quick = quick or library.quick_place(arrays.values())
     place = _common_place(function.__name__, library, arrays) if quick is None else quick[0]
     context = library.in_force(place)
