@@ -18,8 +18,10 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write `text` to a file, which keeps what it held until all is written: a full disk leaves the old one.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write bytes or a text (UTF-8) to a file, which keeps what it held until all is written.
+
+    So a full disk leaves the old one.
 
     Raises
     ------
@@ -28,12 +30,10 @@ def write_whole(path: Path, text: str) -> None:
     """
     path = path.resolve()  # of a link, what it leads to
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
-    ) as part:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as part:
         aside = Path(part.name)
         try:
-            part.write(text)
+            part.write(content.encode() if isinstance(content, str) else content)
             part.close()
             aside.chmod(mode)
             aside.replace(path)

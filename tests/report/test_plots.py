@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import hashlib
 import itertools
 import math
@@ -146,6 +147,21 @@ def test_pyplot_and_measuring_are_not_imported():
     code = f"import sys, harness.report.figures.drawing; print([m for m in {modules} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_a_figure_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with styled():
+        drawn = Sheet("A title")
+        drawn.say("words")
+        for path in sheet.files(tmp_path / "figure"):
+            path.write_text("old")
+        monkeypatch.setattr(Path, "replace", refuse)
+        with pytest.raises(OSError, match=r"No space left on device.*figure\.svg"):
+            drawn.save(tmp_path / "figure", "a footer")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"figure.svg": "old", "figure.png": "old"}
 
 
 def test_an_unknown_kind_of_figure_is_refused(tmp_path):

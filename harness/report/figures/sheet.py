@@ -19,6 +19,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from harness.report.figures.looks import GREY, INK, PALE
+from harness.surroundings import write_whole
 
 # Behind words that cross a line.
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
@@ -117,11 +118,12 @@ class Sheet:
         """Lay out title, legend, panels and footer, and write ``path.svg`` and ``path.png``."""
         self._lay_out(footer)
         path.parent.mkdir(parents=True, exist_ok=True)
+        svg, png = io.StringIO(), io.BytesIO()
+        self.canvas.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": self.title})
+        self.canvas.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
         written = files(path)
-        drawn = io.StringIO()
-        self.canvas.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None, "Title": self.title})
-        written[0].write_text(_described(drawn.getvalue(), f"{self.subtitle}. {footer}"), encoding="utf-8")
-        self.canvas.savefig(written[1], dpi=PNG_DPI, metadata={"Software": None})
+        write_whole(written[0], _described(svg.getvalue(), f"{self.subtitle}. {footer}"))
+        write_whole(written[1], png.getvalue())
         return written
 
     def _lay_out(self, footer: str) -> None:
