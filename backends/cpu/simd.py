@@ -46,7 +46,8 @@ from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.block_tracker import BLOCK
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
-from backends.cpu._simd.product import Settings, prepare_generated, with_swapped_operands
+from backends.cpu._simd.product import prepare_generated, with_swapped_operands
+from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
@@ -66,7 +67,7 @@ from harness.tuning import simd_parts as tuning_parts
 
 PACKING = ("auto", "always")
 _OF_BYTES = {"lor_land": "max_min"}  # the same product over bools stored as bytes
-_LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1}
+_LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1, "near_b_bytes": 0}
 
 
 class Simd(Backend):
@@ -118,6 +119,7 @@ class Simd(Backend):
             "in_place_up_to": numbers.in_place_up_to,
             "bad_stride_a": numbers.bad_stride_a,
             "bad_stride_b": numbers.bad_stride_b,
+            "near_b_bytes": numbers.near_b_bytes,
         }
         threads = machine.threads  # `_batch.table` shares a batch out
         if not problem.batch:

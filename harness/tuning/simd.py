@@ -54,6 +54,13 @@ SIMD_SMALL, SIMD_SMALL_SHARE = 256, 1 / 2
 # bytes apart 1.02, 2400 1.02, 4000 0.98. Measured 2026-11-23, one thread of a Xeon (Granite Rapids).
 SIMD_FEW_ROWS_OF_A, SIMD_NEAR_ROWS_OF_B = 128, 2560
 
+# Few strips of A do not repay packing B: two if a row of B has at least so many bytes, four if it has the second
+# number, one always. A tile meets B in pieces of a few cache lines, each in another page: so of a B larger than this
+# share of L2 as many rows are taken at a time as the processor's prefetchers follow. A row is shared by threads, so
+# short ones gain less than nothing on two of them. docs/lab/2026-11-26-flat-products.md has the times.
+SIMD_ROWS_FOR_TWO_STRIPS, SIMD_ROWS_FOR_FOUR = 4 * KIB, 16 * KIB
+SIMD_STREAMED_ROWS, SIMD_NEAR_B_SHARE = 32, 3 / 4
+
 # Most rows of a packed panel of B, where the rows of B are at a bad distance, and a column of A has no more bytes (of
 # elements of 4 or more). Speed of 256 over 512, float32, n = 2048, k = 512, m = 16, 32, 49, 64, 96, 128, 192, 256:
 # 1.16, 1.12, 1.09, 1.10, 1.08, 1.08, 1.06, 1.04; 2048 terms 1.11. At other distances 0.96 to 1.02. Of 256 over 344,
@@ -116,6 +123,7 @@ class SimdNumbers(NamedTuple):
     nc_bytes: int = SIMD_NC_BYTES  # largest row of a row-panel of B
     bad_stride_a: int = SIMD_BAD_STRIDE  # A is packed if its rows are near a multiple of so many bytes apart
     bad_stride_b: int = SIMD_BAD_STRIDE_B  # the same for B
+    near_b_bytes: int = 1 << 40  # largest B that is read in place by blocks of kc, else few rows at a time
     pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD  # fewest that a thread is worth
     mr: int = 0  # rows of the register tile; 0: those of the vector unit
     nv: int = 0  # vectors side by side in the register tile; 0: those of the vector unit
@@ -133,6 +141,7 @@ def _simd_model(is_float: bool, size: int, l2: int) -> SimdNumbers:
         a_bytes=int(l2 * SIMD_A_SHARE),
         all_of_m_bytes=int(l2 * SIMD_ALL_OF_M_SHARE),
         in_place_up_to=min(SIMD_SMALL, math.isqrt(int(l2 * SIMD_SMALL_SHARE) // size)),
+        near_b_bytes=int(l2 * SIMD_NEAR_B_SHARE),
     )
 
 
@@ -168,6 +177,13 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
         largest = mr
     nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
     return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
+
+
+def flat_strips(row_bytes: int) -> int:
+    """Return up to how many strips of A do not repay packing a B whose rows have so many bytes."""
+    if row_bytes < SIMD_ROWS_FOR_TWO_STRIPS:
+        return 1
+    return 2 if row_bytes < SIMD_ROWS_FOR_FOUR else 4
 
 
 def kc_at_bad_distance(m: int, k: int, itemsize: int) -> int:

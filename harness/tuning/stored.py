@@ -34,6 +34,7 @@ LEGAL = {
     "in_place_up_to": (0, 1 << 20),
     "bad_stride_a": (1, 1 << 40),
     "bad_stride_b": (1, 1 << 40),
+    "near_b_bytes": (0, 1 << 40),
     "pairs_per_thread": (1, 1 << 40),
 }
 

@@ -18,10 +18,11 @@ UNIT = simd.usable_units()[0]
 pytestmark = pytest.mark.skipif(4 not in UNIT.masked_bytes, reason="this processor masks no loads: B is always packed")
 
 
-def loops_of(m: int, n: int, k: int, **distances: int) -> Loops:
+def loops_of(m: int, n: int, k: int, *, threads: int = 1, **distances: int) -> Loops:
     """Return the choices for a product of float32; distances of rows of `a` and `b` in bytes where they have gaps."""
     problem = Problem(m, n, k, dtype=FLOAT32)
-    plan = simd.Simd().plan(problem, machine.detect().with_threads(1)).override({"in_place_up_to": 256})
+    plan = simd.Simd().plan(problem, machine.detect().with_threads(threads))
+    plan = plan.override({"in_place_up_to": 256, "near_b_bytes": 1 << 20})
     strides_a, strides_b = (distances.get("a", 4 * k), 4), (distances.get("b", 4 * n), 4)
     ops = operations(SEMIRINGS["plus_times"], FLOAT32)
     assert ops is not None
@@ -38,6 +39,12 @@ SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, int], tuple[bool, bool]]
     "tall and narrow, rows of A share cache sets": ((4000, 64, 4096), {}, (False, True)),
     "wide, rows of A share cache sets": ((4000, 1000, 4096), {}, (True, True)),
     "wide": ((1000, 1000, 1000), {}, (False, True)),
+    "flat": ((2 * UNIT.mr, 1024, 700), {}, (False, False)),
+    "flat, of three strips": ((2 * UNIT.mr + 1, 1024, 700), {}, (False, True)),
+    "flat, of four strips, long rows of B": ((4 * UNIT.mr, 4096, 701), {}, (False, False)),
+    "flat, of five strips, long rows of B": ((4 * UNIT.mr + 1, 4096, 701), {}, (False, True)),
+    "flat, rows of B shorter than a page": ((2 * UNIT.mr, 1023, 700), {}, (False, True)),
+    "one strip, rows of B shorter than a page": ((UNIT.mr, 1023, 700), {}, (False, False)),
 }
 
 
@@ -54,7 +61,24 @@ def test_panels_are_shorter_where_rows_of_b_share_cache_sets() -> None:
     assert loops_of(257, 2048, 512).blocking.kc == 512
 
 
-@pytest.mark.parametrize("shape", [(32, 32, 16384), (17, 33, 700), (49, 2048, 300), (300, 40, 4096)])
+def test_a_large_b_comes_a_few_rows_at_a_time_to_few_rows_of_a_and_parts_do_not_read_it_twice() -> None:
+    flat = loops_of(2 * UNIT.mr, 1500, 700)
+    assert flat.blocking.kc == 32
+    assert flat.grid[0] == loops_of(2 * UNIT.mr, 1500, 700, threads=2).grid[0] == 1
+    assert loops_of(2 * UNIT.mr + 1, 1500, 700).blocking.kc > 32  # packed
+    assert loops_of(2 * UNIT.mr, 1500, 170).blocking.kc > 32  # near
+    assert loops_of(UNIT.mr, 500, 700).blocking.kc == 32  # of rows shorter than a page too
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_bits_of_flat_products_do_not_depend_on_threads(dtype: str) -> None:
+    generator = np.random.default_rng(1)
+    a, b = (generator.standard_normal(shape).astype(dtype) for shape in ((13, 700), (700, 3001)))
+    one, all_cores = (gemm(a, b, backend="cpu-simd", threads=threads) for threads in (1, machine.detect().cores))
+    assert (one == all_cores).all()
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 16384), (17, 33, 700), (49, 2048, 300), (300, 40, 4096), (13, 1501, 999)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
 def test_results_are_right(shape: tuple[int, int, int], dtype: str) -> None:
     problem: Any = Problem(*shape, dtype=np.dtype(dtype))

@@ -18,12 +18,12 @@ from backends.cpu._batch.table import BatchTable
 from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.product import (
-    Settings,
     as_suits_layout,
     guarded,
     has_contiguous_rows,
     through,
 )
+from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
 from harness.operands import collapsed

@@ -21,7 +21,8 @@ from numba import carray, types
 
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Run, Shape, prepare_product
-from backends.cpu._simd.product import Settings, through
+from backends.cpu._simd.product import through
+from backends.cpu._simd.settings import Settings
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import as_pointer, emits

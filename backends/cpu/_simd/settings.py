@@ -1,0 +1,152 @@
+"""Which loops compute a product, and with which blocks: by the settings of its plan, its shape and its strides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from backends.cpu._simd.argument_table import Loops, Shape
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.kernel_table import may_take_dots
+from backends.cpu._simd.loops import columns_left
+from backends.cpu._simd.matrix_vector import VectorLoops
+from backends.cpu._simd.rank_update import UpdateLoops
+from backends.cpu._simd.shared_panels import SharedLoops, columns_beside
+from backends.cpu._simd.symmetric import SymmetricLoops
+from backends.cpu._vector.operators import Operations
+from backends.cpu._vector.unit import VectorUnit
+from harness.plan import Blocking
+from harness.tuning import simd as tuning_simd
+from harness.tuning import simd_parts as tuning_parts
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the loops, from the plan.
+
+    Attributes
+    ----------
+    unit : VectorUnit
+    blocking : Blocking
+        In elements of the dtype that is computed.
+    threads : int
+    packs_a, packs_b : bool
+        Whether A, and B, are packed where the loops could read them in place.
+    in_place_up_to : int
+        Up to this m and n B need not be packed. Up to this n A need not, whatever its stride.
+    bad_stride_a, bad_stride_b : int
+        Larger operands are packed if their rows are near a multiple of this many bytes apart.
+    near_b_bytes : int
+        A larger B that few rows of A read in place passes through a few rows at a time.
+    block_steps : int
+        Terms in a block of k that is tracked; 0: no tracking.
+    """
+
+    unit: VectorUnit
+    blocking: Blocking
+    threads: int
+    packs_a: bool
+    packs_b: bool
+    in_place_up_to: int
+    bad_stride_a: int
+    bad_stride_b: int
+    near_b_bytes: int
+    block_steps: int = 0
+
+    def key(self, ops: Operations, dtype: np.dtype[Any]) -> KernelKey:
+        """Return the key of the kernel with the plan's register tile."""
+        nv = self.blocking.nr // self.unit.lanes(dtype)
+        return KernelKey(ops, dtype.name, self.unit.name, self.blocking.mr, nv, self.block_steps)
+
+    def loops(self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "") -> Loops:
+        """Return the choices of the loops for operands of this shape; `triangle` as in `Loops`, empty or ``"d"``."""
+        m, n, k, strides_a, strides_b, *_ = shape
+        blocking, key = self.blocking, self.key(ops, dtype)
+        a_in_place = strides_a[1] == dtype.itemsize and (
+            n <= self.in_place_up_to or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
+        )
+        if self.updates_rows(shape, dtype):
+            size = m * n * dtype.itemsize // (2 if triangle else 1)
+            grid = tuning_parts.stream_parts(size, self.threads), 1
+            return UpdateLoops(key, blocking, False, False, grid, self.threads, triangle)
+        parts = tuning_parts.simd_parts(m * n * k // 2 if triangle else m * n * k, self.threads)
+        b_in_place, comes_by_rows = self._reads_b_in_place(shape, key)
+        if triangle:
+            side = tuning_parts.triangle_grid(m, self.threads, parts)
+            packs = self.packs_a or not a_in_place, self.packs_b or not b_in_place
+            return Loops(key, blocking, *packs, (side, side), self.threads, triangle)
+        is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
+        if min(m, n) == 1 and is_streamed and not self.block_steps:
+            return self._vector_loops(key, shape)
+        packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
+        if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
+            blocking = replace(blocking, kc=k)  # dot products stream A once
+        elif packs_b and not self._is_good_distance(strides_b[0], k) and not self.block_steps:
+            kc = min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, dtype.itemsize))
+            blocking = replace(blocking, kc=kc)
+        elif comes_by_rows and not packs_b:
+            blocking = replace(blocking, kc=min(blocking.kc, tuning_simd.SIMD_STREAMED_ROWS))
+        costs = tuning_parts.SIMD_PACKING_ROWS if packs_b or comes_by_rows else 0, tuning_parts.SIMD_READING_COLUMNS
+        grid = tuning_parts.thread_grid(m, n, parts, tuning_parts.SIMD_ROW_STEP, key.lanes, *costs)
+        loops = Loops(key, blocking, packs_a, packs_b, grid, self.threads)
+        is_shared = packs_b and not self.block_steps and tuning_parts.shares_panels(m, n, k, self.threads)
+        if not is_shared or columns_beside(key, shape) == n:
+            return loops
+        grid = tuning_parts.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        return SharedLoops(*loops._replace(grid=grid))
+
+    def _reads_b_in_place(self, shape: Shape, key: KernelKey) -> tuple[bool, bool]:
+        """Return whether B may be read in place, and whether it then comes a few rows at a time."""
+        m, n, k, _, (row_b, step_b), *_ = shape
+        size = np.dtype(key.dtype).itemsize
+        if step_b != size or size not in self.unit.masked_bytes:
+            return False, False
+        is_near = abs(row_b) < tuning_simd.SIMD_NEAR_ROWS_OF_B and columns_left(n, k, key.lanes) == 0
+        is_short = k <= self.in_place_up_to or (is_near and m <= tuning_simd.SIMD_FEW_ROWS_OF_A)
+        if max(m, n) <= self.in_place_up_to and is_short and self._is_good_distance(row_b, k):
+            return True, False
+        is_flat = m <= self.blocking.mr * tuning_simd.flat_strips(n * size)
+        return is_flat, is_flat and k * n * size > self.near_b_bytes and not self.block_steps
+
+    def _is_good_distance(self, row_b: int, k: int) -> bool:
+        return tuning_simd.reads_in_place(row_b, k, self.bad_stride_b)
+
+    def updates_rows(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
+        """Return whether a product has so few terms that each row of C passes through once, by `UpdateLoops`."""
+        m, n, k, _, (_, step_b), *_ = shape
+        is_possible = step_b == dtype.itemsize and not self.block_steps
+        return is_possible and tuning_parts.updates_rows(m, n, k, dtype.itemsize)
+
+    def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
+        """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
+        m, n, k, itemsize = shape.m, shape.n, shape.k, np.dtype(key.dtype).itemsize
+        packs_x = n == 1 and shape.strides_b[0] != itemsize
+        parts, parts_of_k = tuning_parts.stream_parts(m * n * k * itemsize, self.threads), 1
+        is_low = n == 1 and m < parts * key.mr and shape.row_stride_out == itemsize and not packs_x
+        if is_low or (m == 1 and 1 < n * itemsize <= tuning_simd.SIMD_LONGEST_SUM):
+            parts_of_k = tuning_parts.parts_of_k(k, parts)
+        grid = (parts, 1) if n == 1 else (1, parts)
+        return VectorLoops(key, self.blocking, False, packs_x, grid, self.threads, parts_of_k=parts_of_k)
+
+    def symmetric_loops(self, ops: Operations, dtype: np.dtype[Any], m: int, is_upper: bool) -> SymmetricLoops:
+        """Return the loops of a symmetric matrix of m rows by a vector."""
+        key, parts = self.key(ops, dtype), tuning_parts.stream_parts(m * m // 2 * dtype.itemsize, self.threads)
+        return SymmetricLoops(key, self.blocking, False, False, (parts, 1), self.threads, "a", is_upper=is_upper)
+
+    def tracking(self, steps: int) -> Settings:
+        """Return the settings of a product that notes blocks of `steps` terms: kc is a multiple of it."""
+        x = self.blocking
+        kc = -(-x.kc // steps) * steps
+        return replace(self, blocking=Blocking(x.mc, x.nc, kc, x.mr, x.nr), block_steps=steps)
+
+    def transposed(self) -> Settings:
+        """Return the settings of the transposed product.
+
+        Block sizes stay the same, but nc grows to the block of m if that is larger, since m becomes n.
+        """
+        x = self.blocking
+        nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
+        transposed = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
+        return replace(self, blocking=transposed, packs_a=self.packs_b, packs_b=self.packs_a)
