@@ -215,6 +215,15 @@ def test_only_who_loses_more_than_the_subject_loses_most():
     assert found("losses", lost_at(own), subject="cpu-simd").endswith("; cpu-transposed at most 10 % (n=33)")
 
 
+def test_who_loses_nothing_is_said_to_lose_nothing():
+    whole = {"cpu-transposed": 40.0, "cpu-simd": 40.0}
+    own = {32: whole, 33: {"cpu-transposed": 48.0, "cpu-simd": 44.0}, 64: whole}
+    assert found("losses", lost_at(own), subject="cpu-simd") == (
+        "Sizes that fit no tile cost cpu-simd nothing at the median, at worst nothing (n=33); "
+        "cpu-transposed at most nothing (n=33)"
+    )
+
+
 def test_losses_at_worst_are_no_less_than_in_the_middle_whatever_few_samples_say():
     regular = [cell for n in (32, 64) for cell in at_rates("size_sweep", {"cpu-simd": 40.0}, n=n)]
     (ragged,) = at_rates("size_sweep", {"cpu-simd": 20.0}, n=33)
@@ -258,6 +267,11 @@ def test_cold_caches_are_held_against_hot_ones_at_both_ends():
     assert found("cold", own, subject="cpu-simd") == (
         "With operands in main memory cpu-simd loses 90 % of its rate at n=32, 50 % at n=512"
     )
+    gained = [
+        dataclasses.replace(c, samples_ns=[[0.5] * 8]) if c.axes.get("series") == "cold" and c.axes["n"] == 512 else c
+        for c in own
+    ]
+    assert found("cold", gained, subject="cpu-simd").endswith("loses 90 % of its rate at n=32, nothing at n=512")
     alone = [cell for cell in own if cell.axes["n"] == 32]
     assert found("cold", alone, subject="cpu-simd").endswith("loses 90 % of its rate at n=32"), "one size is said once"
 

@@ -206,6 +206,22 @@ def test_the_label_of_a_colour_bar_is_said_once_and_stays_in_a_low_figure(value,
     assert whole.y0 <= extent.y0 < extent.y1 <= whole.y1
 
 
+@pytest.mark.parametrize(("names", "are_slanted"), [
+    (["cpu-mkl", "cpu-simd", "cpu-tropical-gemm"], True),  # the last two would meet
+    (["cpu-mkl", "cpu-simd", "cpu-numpy"], False),
+    (["cpu-tropical-gemm"], False),
+    (["a", "b", "c", "d", "e"], True),
+])  # fmt: skip
+def test_names_below_a_heat_map_that_would_meet_are_slanted(names, are_slanted):
+    drawn = Sheet("A title")
+    one = next(c for c in cells(EXPERIMENTS["workloads"]) if c.is_ok)
+    several = [dataclasses.replace(one, axes={**one.axes, "place": name}) for name in names]
+    fields.heatmap(drawn, several, {"rows": "contender", "columns": "place", "value": "rate"})
+    panel = drawn.canvas.axes[0]
+    assert [label.get_text() for label in panel.get_xticklabels()] == names
+    assert {label.get_rotation() for label in panel.get_xticklabels()} == {30.0 if are_slanted else 0.0}
+
+
 @pytest.mark.parametrize("value", ["rate", "time", "time_ratio", "speed_up"])
 @pytest.mark.parametrize("kind", ["bars", "dots", "lines", "heatmap"])
 def test_generic_figures_show_every_value(kind, value, tmp_path, sheets):

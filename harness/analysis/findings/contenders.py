@@ -111,15 +111,14 @@ def losses(cells: list[Cell], options: Json) -> str:
         row: ragged_sizes.worst(points, {n for who, n in firm if who == row[0]}) for row, points in found.items()
     }
     n, most_of_subject = ends_of.pop(subject)
-    first = (
-        f"{options.get('ragged', 'Sizes that fit no tile')} cost {_in_row(subject)} {middle:.1f} % of its rate, "
-        f"at worst {most_of_subject:.0f} % ({at}{n})"
-    )
+    name_of_all, row = options.get("ragged", "Sizes that fit no tile"), _in_row(subject)
+    price = f"cost {row} {middle:.1f} % of its rate" if middle > 0 else f"cost {row} nothing at the median"
+    first = f"{name_of_all} {price}, at worst {_percent_lost(most_of_subject)} ({at}{n})"
     if not ends_of:
         return first
     name, (size, most) = max(ends_of.items(), key=lambda entry: entry[1][1])
     verb = "loses most," if most > most_of_subject else "at most"
-    return f"{first}; {_in_row(name)} {verb} {most:.0f} % ({at}{size})"
+    return f"{first}; {_in_row(name)} {verb} {_percent_lost(most)} ({at}{size})"
 
 
 def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:
@@ -177,8 +176,14 @@ def cold(cells: list[Cell], options: Json) -> str:
     if not points:
         return ""
     (n, loss), (largest, last) = points[0], points[-1]
-    lost = f"{loss:.0f} % of its rate at n={n}" + (f", {last:.0f} % at n={largest}" if largest != n else "")
+    lost = f"{_percent_lost(loss)} of its rate at n={n}" if loss > 0 else f"nothing at n={n}"
+    lost += f", {_percent_lost(last)} at n={largest}" if largest != n else ""
     return f"With operands in main memory {options['subject']} loses {lost}"
+
+
+def _percent_lost(loss: float) -> str:
+    """Return a loss in words; whoever gains, by chance, loses nothing."""
+    return f"{loss:.0f} %" if loss > 0 else "nothing"
 
 
 def extra_work(cells: list[Cell], options: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -150,9 +151,9 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     for (row, column), word in np.ndenumerate(words):
         luma = np.dot(image.to_rgba(shades[row, column])[:3], LUMA) if np.isfinite(shades[row, column]) else 1.0
         panel.text(column, row, word, ha="center", va="center", size=9.5, color="white" if luma < 0.5 else INK)
-    is_crowded = len(columns) > 4 or sum(len(str(column)) for column in columns) > MOST_LETTERS
-    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if is_crowded else {}
-    panel.set_xticks(range(len(columns)), [str(column) for column in columns], **slant)
+    names = [str(column) for column in columns]
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if _is_crowded(names) else {}
+    panel.set_xticks(range(len(columns)), names, **slant)
     panel.set_yticks(range(len(rows)), [str(row) for row in rows])
     panel.set_xlabel(and_where(options.get("x_label", str(options.get("columns", "columns"))), shown))
     panel.grid(visible=False)
@@ -164,6 +165,12 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         bar.locator = FixedLocator([math.log2(ratio) for ratio in bar_ticks(most, len(rows))])
         bar.formatter = FuncFormatter(lambda power, _: power_of_two(power))
         bar.update_ticks()
+
+
+def _is_crowded(names: list[str]) -> bool:
+    """Return whether names below the columns of a heat map, each centred below its own, would meet a neighbour."""
+    widest = max((len(one) + len(other) for one, other in itertools.pairwise(names)), default=0) / 2
+    return len(names) > 4 or widest > MOST_LETTERS / len(names)
 
 
 def in_words(value: str, number: float) -> str:
