@@ -39,12 +39,22 @@ AMX_LEAST_SHARED, AMX_MOST_SHARED = 1 << 20, 1 << 28
 AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 64
 
 
+# Up to so many columns of C, two panels of B, nothing is gained by an A that is packed, or by a block of A that stays
+# in L2: each strip passes through once or twice. Time over what it was, one thread, bfloat16, arrays as NumPy makes
+# them: 4096 x 16 x 4096 0.69, 4032 x 32 x 4032 0.57, 4001 x 16 x 4001 0.57, 4096 x 64 x 4096 0.82, 10000 x 16 x 1000
+# 0.80. Measured 2026-11-26: docs/lab/2026-11-26-flat-products.md.
+AMX_FEW_COLUMNS, AMX_ROWS_OF_FEW = 64, 64
+
+
 def amx_blocking(problem: Problem, machine: Machine) -> Blocking:
     """Choose cache blocks around 2 x 2 tiles of C: a block of A has a quarter of L2, or `AMX_ROWS` if that is more."""
     size, l2 = problem.input_dtype.itemsize, cache_sizes(machine)[1]
     is_one = simd_threads(problem, machine.threads, AMX_FEWEST_PAIRS) == 1
     largest = int(l2 * (AMX_LARGEST_SHARE if is_one else AMX_LARGEST_SHARE_OF_THREADS))
-    kc = split_evenly(problem.k, largest // (AMX_ROWS * size), AMX_K_STEP_BYTES // size)
+    step, is_narrow = AMX_K_STEP_BYTES // size, problem.n <= AMX_FEW_COLUMNS
+    kc = split_evenly(problem.k, largest // ((AMX_ROWS_OF_FEW if is_narrow else AMX_ROWS) * size), step)
+    if is_narrow and kc > problem.k > step:
+        kc = problem.k // step * step  # what is left of k is packed by itself, and the rest read in place
     rows = max(int(l2 * AMX_A_SHARE) // (kc * size), AMX_ROWS)
     mc, nc = split_evenly(problem.m, rows, AMX_TILE), split_evenly(problem.n, AMX_NC, AMX_TILE)
     return Blocking(mc=mc, nc=nc, kc=kc, mr=AMX_TILE, nr=AMX_TILE)
@@ -60,7 +70,10 @@ def amx_finer(n: int, parts: int) -> int:
     return min(max(n // (parts * AMX_LEAST_COLUMNS), 1), AMX_PARTS_A_THREAD)
 
 
-def amx_reads_in_place(address: int, stride_bytes: int, rows: int) -> bool:
-    """Return whether rows of A that begin at `address`, `stride_bytes` apart, are read in place, without packing."""
-    lines = AMX_K_STEP_BYTES
-    return (address | stride_bytes) % lines == 0 and reads_in_place(stride_bytes, rows, AMX_BAD_STRIDE)
+def amx_reads_in_place(address: int, stride_bytes: int, rows: int, columns: int) -> bool:
+    """Return whether rows of A that begin at `address`, `stride_bytes` apart, are read in place, without packing.
+
+    `columns` are those of C.
+    """
+    is_aligned = (address | stride_bytes) % AMX_K_STEP_BYTES == 0
+    return columns <= AMX_FEW_COLUMNS or (is_aligned and reads_in_place(stride_bytes, rows, AMX_BAD_STRIDE))

@@ -89,6 +89,15 @@ class TestEmulatedProducts:
             operands = Operands.generate(problem, number)
             assert_right(problem, operands, compute(way, operands, problem, kc=64))
 
+    def test_few_columns_of_c_with_rows_of_a_that_begin_anywhere(self, way):
+        for number, (m, n, k) in enumerate(((100, 16, 97), (33, 40, 200), (64, 64, 129), (70, 5, 64), (32, 1, 65))):
+            problem = way.problem(m, n, k, accumulate=number % 2 == 1)
+            drawn = Operands.generate(problem, number)
+            a = np.empty(m * k + 3, way.narrow)[3:].reshape(m, k)
+            a[...] = drawn.a
+            operands = dataclasses.replace(drawn, a=a)
+            assert_right(problem, operands, compute(way, operands, problem, kc=k // 32 * 32, threads=1 + number % 3))
+
     def test_any_strides_and_nothing_beside_the_output(self, way):
         inputs, outputs = [*LAYOUTS, "one row", "one column"], itertools.cycle(LAYOUTS)
         for number, (of_a, of_b) in enumerate(itertools.product(inputs, inputs)):
@@ -556,6 +565,16 @@ class TestSelection:
             problem, size = way.problem(n, n, n), way.narrow.itemsize
             one, several = (tuning_amx.amx_blocking(problem, dataclasses.replace(whole, threads=t)).kc for t in (1, 16))
             assert several * size <= 2048 < one * size <= 4096
+
+    def test_a_of_few_columns_of_c_is_read_in_place_but_for_what_is_left_of_k(self):
+        for way in (BFLOAT16, INT8):
+            step = 64 // way.narrow.itemsize
+            kc = {k: tuning_amx.amx_blocking(way.problem(5000, 40, k), HERE).kc for k in (1, step, 40 * step + 1)}
+            assert kc == {1: step, step: step, 40 * step + 1: 40 * step}
+        assert tuning_amx.amx_reads_in_place(16, 1000, 5000, 64)
+        assert not tuning_amx.amx_reads_in_place(16, 1000, 5000, 65)
+        assert not tuning_amx.amx_reads_in_place(0, 4096, 5000, 65)
+        assert tuning_amx.amx_reads_in_place(0, 4224, 5000, 65)
 
     def test_operands_are_shared_if_they_are_large_and_columns_cut_if_they_are_many(self):
         assert [tuning_amx.amx_shares(size, 4) for size in (1, 1 << 21, 1 << 22, 1 << 28, 1 << 29)] == [0, 0, 1, 1, 0]

@@ -99,7 +99,7 @@ class ProductOfRows:
         if not kernel.method.is_tiled:
             loops = MixedLoops(kernel, around, True, True, grid, self._threads)  # type: ignore[arg-type]
             return functools.partial(_by_table, LoopTable(loops, shape, self._accumulate))
-        packs_a = not tuning_amx.amx_reads_in_place(self._a_begins, shape.strides_a[0], shape.m)
+        packs_a = not tuning_amx.amx_reads_in_place(self._a_begins, shape.strides_a[0], shape.m, shape.n)
         flag = self.lost.ctypes.data if looks_inside else 0
         return TileProduct(TileLoops(kernel, around, packs_a, grid, flag), shape, self._accumulate).run
 
