@@ -1,5 +1,6 @@
 """cpu-mixed by every method that this processor has, and what a mixed product is to `gemm` and Problem."""
 
+import dataclasses
 import itertools
 import os
 import subprocess
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backends.cpu._mixed import amx_product, methods, packing, subnormals
+from backends.cpu._mixed import amx_product, methods, packing, product, subnormals
 from backends.cpu._mixed.methods import METHODS
 from backends.cpu._simd import argument_table
 from backends.cpu._vector.unit import features
@@ -75,6 +76,17 @@ class TestEveryMethod:
             assert_right(problem, Operands(np.array(a), np.array(b), drawn.c, out), result)
             out[...] = outside
             assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
+
+    @pytest.mark.parametrize(("sizes", "copied"), [((5, 300, 200), [(200, 5)]), ((300, 30, 200), [(200, 30)])])
+    def test_the_smaller_operand_is_copied_where_columns_of_b_are_contiguous(self, way, sizes, copied, monkeypatch):
+        shapes, copy = [], product._copy
+        monkeypatch.setattr(product, "_copy", lambda rows, x: shapes.append(x.shape) or copy(rows, x))
+        for is_added in (False, True):
+            problem = way.problem(*sizes, accumulate=is_added)
+            drawn = Operands.generate(problem, 1)
+            operands = dataclasses.replace(drawn, b=np.asfortranarray(drawn.b))
+            assert_right(problem, operands, compute(way, operands, problem))
+        assert shapes == copied * 2
 
     def test_threads_have_parts_of_their_own(self, way):
         problem = way.problem(9 * way.mr + 1, 3 * way.nr + 5, 77, accumulate=True)

@@ -1,7 +1,8 @@
 """A mixed product of operands of any strides, prepared; by a slower method where a value is subnormal.
 
-The loops need contiguous rows. If the output has contiguous columns, they compute the transposed product, ``C^T = B^T
-A^T``. An operand without contiguous rows is copied in every run; such an output is copied from another array.
+The loops need contiguous rows. An operand without them is copied in every run, and such an output is copied from
+another array. Where fewer bytes are copied for the transposed product, ``C^T = B^T A^T``, that is computed: if the
+output has contiguous columns, and for few rows of A by a B with contiguous columns.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
     """
     a, b, out, blocking, accumulate = operands.a, operands.b, operands.out, plan.blocking, plan.problem.accumulate
     assert blocking is not None
-    if not has_contiguous_rows(out) and has_contiguous_rows(out.T):
+    if _turned_bytes(b.T, a.T, out.T) < _turned_bytes(a, b, out):
         a, b, out, blocking = b.T, a.T, out.T, _transposed(blocking)
     target = out if has_contiguous_rows(out) else aligned_empty(out.shape, out.dtype)
     rows_of_a, rows_of_b = (x if has_contiguous_rows(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
@@ -56,6 +57,11 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
 
     compute.refers_to = a, b, arrays  # type: ignore[attr-defined] # it knows them by address alone
     return through(target, out, accumulate, compute)
+
+
+def _turned_bytes(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
+    """Return the bytes that are copied for ``out := a b`` since rows are not contiguous, those of `out` twice."""
+    return sum(x.nbytes * times for x, times in ((a, 1), (b, 1), (out, 2)) if not has_contiguous_rows(x))
 
 
 class ProductOfRows:
