@@ -91,6 +91,18 @@ class TestTriangles:
     def test_syr_adds_an_outer_product(self):
         np.testing.assert_allclose(syr(X, hidden_above_diagonal(SQUARE)), np.tril(SQUARE + np.outer(X, X)))
 
+    @pytest.mark.parametrize("semiring", ["min_plus", "max_min", "plus_min", "plus_times"])
+    @pytest.mark.parametrize("lay", [np.asfortranarray, lambda x: x[::-1, ::-1], lambda x: np.repeat(x, 2, 1)[:, ::2]])
+    def test_a_large_outer_product_leaves_what_is_above_the_diagonal_in_any_layout(self, lay, semiring):
+        x, size = np.arange(700.0), 700  # C is larger than caches, so that its rows pass through once
+        dtype = "int64" if semiring == "min_plus" else "float64"
+        out = lay(np.full((size, size), -7, dtype))
+        assert not out.flags.c_contiguous
+        with np.errstate(all="raise"):
+            syr(x.astype(dtype), out=out, semiring=semiring)
+        whole = {"min_plus": np.add, "plus_times": np.multiply}.get(semiring, np.minimum).outer(x, x)
+        np.testing.assert_array_equal(out, np.where(np.tri(size, dtype=bool), whole, -7))
+
     def test_batches(self):
         stack = RNG.standard_normal((3, 5, 7))
         np.testing.assert_allclose(syrk(stack), np.tril(stack @ stack.swapaxes(1, 2)))

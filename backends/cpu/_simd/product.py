@@ -72,7 +72,7 @@ def prepare_generated(
     # a scan takes as long as a product with a vector; and memory bounds an update, so that one form of it does
     is_streamed = min(out.shape) == 1 or settings.updates_rows(Shape.of(a, b, target), dtype)
     if condition is not Guard.NONE and is_streamed and block is None:
-        return through(target, out, accumulate, prepare(ops._replace(is_careful=True)))
+        return through(target, out, accumulate, prepare(ops._replace(is_careful=True)), triangle)
     run = prepare(ops)
     if condition is not Guard.NONE:
         careful = functools.partial(prepare, ops._replace(is_careful=True))
