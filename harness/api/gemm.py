@@ -100,7 +100,7 @@ def gemm(
            [inf,  0.]])
     """
     key: Any = None
-    if a.__class__ is _NUMPY and c is None and beta is None and not triangle:
+    if a.__class__ is _NUMPY and c is None and beta is None and triangle.__class__ is str and not triangle:
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         try:

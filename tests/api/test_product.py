@@ -247,6 +247,14 @@ def test_what_cannot_be_done_raises_before_any_work(what: str) -> None:
     assert (out == 7).all()
 
 
+@pytest.mark.parametrize("triangle", [None, False, 0, (), []])
+def test_what_is_no_triangle_is_refused_in_later_calls_too(triangle: Any) -> None:
+    gemm(TWO, TWO)  # from now on such a product needs no checks
+    with pytest.raises(ProblemError, match="triangle is not understood") as caught:
+        gemm(TWO, TWO, triangle=triangle)
+    assert caught.value.fix == "leave triangle out"
+
+
 class Sparse:
     """What NumPy takes for one object, as it does sparse matrices."""
 
