@@ -416,8 +416,25 @@ class TestRefused:
         with pytest.raises(ProblemError, match=r"out=torch\.empty\(\(2, 2\), dtype=torch\.float32\)"):
             gemm(a, a, out=out)
 
+        with pytest.raises(ProblemError) as caught:
+            gemm(a.half(), a.half())
+        assert caught.value.fix.endswith("or convert with .to(torch.float64)")
+        with pytest.raises(ProblemError) as caught:
+            gemm(a[0, 0], a)
+        assert caught.value.fix == "torch.multiply for a scalar; torch.atleast_2d(a) for a matrix of one element"
+
+    @pytest.mark.parametrize(
+        "call", [lambda x: gemm(x, x), lambda x: gemv(x, x[0]), lambda x: einsum("ij,jk", x, x), lambda x: trsm(x, x)]
+    )
+    def test_what_maps_a_call_over_tensors_is_told_of_the_one_that_can(self, torch, call):
+        with pytest.raises(ProblemError, match=r": \S+ is transformed by torch\.func") as caught:
+            torch.func.vmap(call)(torch.ones(3, 2, 2))
+        assert caught.value.fix == "harness.torch.gemm, which torch.func transforms"
+
     def test_out_of_jax_and_arrays_without_values(self):
         jax = pytest.importorskip("jax")
+        with pytest.raises(ProblemError, match=r"jax\.numpy\.multiply for a scalar; jax\.numpy\.atleast_2d\(b\)"):
+            gemm(jax.numpy.ones((2, 2)), jax.numpy.float32(2))
         a = jax.numpy.ones((2, 2))
         with pytest.raises(ProblemError, match="out is an array of JAX, which nobody may write to"):
             gemm(a, a, out=a)

@@ -17,7 +17,10 @@ class Jax(Library):
     """JAX, whose arrays nobody may write to. Its `__dlpack__` makes CuPy's stream wait for them, and so does CuPy's."""
 
     name = "JAX"
-    spelling = ((r"x\.get\(\) of each", "jax.device_get(x) of each"),)
+    spelling = (
+        (r"x\.get\(\) of each", "jax.device_get(x) of each"),
+        (r"numpy\.(multiply|atleast_2d)\b", r"jax.numpy.\1"),
+    )
 
     def __init__(self) -> None:
         super().__init__("jax")

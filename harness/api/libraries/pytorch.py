@@ -20,7 +20,9 @@ class PyTorch(Library):
     spelling = (
         (r"(?:numpy|cupy)\.empty\((.*), '(\w+)'\)", r"torch.empty(\1, dtype=torch.\2)"),
         (r"\.astype\('?(\w+)'?\)", r".to(torch.\1)"),
+        (r"convert with astype\('(\w+)'\)", r"convert with .to(torch.\1)"),
         (r"convert with astype", "convert with .to(dtype)"),
+        (r"numpy\.(multiply|atleast_2d)\b", r"torch.\1"),
         (r"cupy\.ascontiguousarray", ".contiguous()"),
         (r"x\.get\(\) of each", "x.cpu() of each"),
     )
@@ -72,6 +74,14 @@ class PyTorch(Library):
                 expected="tensors without tangents",
                 got=f"{type_name(x)} in torch.autograd.forward_ad.dual_level()",
                 fix=f"torch.autograd.forward_ad.unpack_dual({name}).primal",
+            )
+        functorch = getattr(torch._C, "_functorch", None)  # noqa: SLF001 - there is no public way
+        if functorch is not None and functorch.is_functorch_wrapped_tensor(x):
+            raise ProblemError(
+                f"{caller}: {name} is transformed by torch.func, and has no elements of its own",
+                expected="a tensor outside of torch.func.vmap, grad and the like",
+                got=type_name(x),
+                fix="harness.torch.gemm, which torch.func transforms",
             )
         if x.layout is not torch.strided or x.is_neg():
             raise ProblemError(
