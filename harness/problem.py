@@ -94,8 +94,8 @@ class Problem:
 
     def _check_triangle(self) -> None:
         if not isinstance(self.triangle, str) or self.triangle not in TRIANGLES:
-            names, got = ", ".join(map(repr, TRIANGLES)), repr(self.triangle)
-            raise ProblemError("triangle is not understood", expected=f"one of {names}", got=got, fix="leave triangle out")
+            names, got = "one of " + ", ".join(map(repr, TRIANGLES)), repr(self.triangle)
+            raise ProblemError("triangle is not understood", expected=names, got=got, fix="leave triangle out")
         sizes = {"a": ("A", self.m, self.k), "d": ("D", self.m, self.n)}.get(self.triangle)
         if sizes and sizes[1] != sizes[2]:
             matrix, rows, columns = sizes

@@ -16,7 +16,6 @@ Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,8 @@ from harness.semiring.operations import (
     Constant,
     Identity,
     Monoid,
+    check_operation,
+    check_takes_two,
     find_binary_op,
     find_monoid,
     look_up,
@@ -94,6 +95,8 @@ class Semiring:
     is_commutative: bool = False
 
     def __post_init__(self) -> None:
+        check_operation("add", self.add, Monoid)
+        check_operation("multiply", self.multiply, BinaryOp)
         if not self.name:
             object.__setattr__(self, "name", f"{self.add.name}_{self.multiply.name}")
         if f"{self.add.name}_{self.multiply.name}" in _COMMUTATIVE and self.is_tabled:
@@ -162,7 +165,7 @@ class Semiring:
                     expected="a function of two scalars",
                     got=repr(function),
                 )
-            _check_takes_two(function, f"semiring {name!r}: {role}")
+            check_takes_two(function, f"semiring {name!r}: {role}")
         for role, identity in (("zero", zero), ("one", 0 if one is None else one)):
             if not callable(identity) and all(scalars.as_value(identity, dtype) is None for dtype in DTYPES):
                 raise ProblemError(
@@ -269,19 +272,6 @@ lor_land lxor_land plus_min plus_pair logaddexp_plus"""
 SEMIRINGS: dict[str, Semiring] = {}
 for _name in _NAMED.split():
     SEMIRINGS[_name] = Semiring.of(*_name.split("_"))
-
-
-def _check_takes_two(function: ScalarFunction, who: str) -> None:
-    """Raise ProblemError if `function` cannot be called with two scalars; some built-in functions do not say."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:
-        return
-    try:
-        signature.bind(0, 0)
-    except TypeError:
-        got = f"a function of {signature}"
-        raise ProblemError(f"{who} does not take two scalars", expected="a function of (x, y)", got=got) from None
 
 
 def as_semiring(semiring: str | Semiring) -> Semiring:

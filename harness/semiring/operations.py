@@ -7,6 +7,7 @@ the dtype. An operation of the tables stays the same object when it is pickled o
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,30 @@ class Monoid:
         return reduced(self, MONOIDS, find_monoid)
 
 
+def check_operation(role: str, op: object, kind: type) -> None:
+    """Raise ProblemError unless `op`, which a Semiring is given as its `role`, is one of that kind."""
+    if not isinstance(op, kind):
+        raise ProblemError(
+            f"Semiring: {role} is no {kind.__name__}",
+            expected=f"an object of {kind.__name__}",
+            got=repr(op),
+            fix="Semiring.of takes names, Semiring.from_functions takes functions",
+        )
+
+
+def check_takes_two(function: ScalarFunction, who: str) -> None:
+    """Raise ProblemError if `function` cannot be called with two scalars; some built-in functions do not say."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(0, 0)
+    except TypeError:
+        got = f"a function of {signature}"
+        raise ProblemError(f"{who} does not take two scalars", expected="a function of (x, y)", got=got) from None
+
+
 def find_monoid(name: str) -> Monoid:
     """Return the monoid of that name; raise ProblemError, with the closest that there is, if there is none."""
     monoid: Monoid = look_up(MONOIDS, name, "monoid")
@@ -103,7 +128,7 @@ def find_binary_op(name: str) -> BinaryOp:
 
 def look_up(table: Mapping[str, Any], name: str, noun: str) -> Any:
     """Return the entry of that name; raise ProblemError, with the closest that there is, if there is none."""
-    if name not in table:
+    if not isinstance(name, str) or name not in table:
         raise ProblemError.unknown(noun, name, table)
     return table[name]
 

@@ -53,6 +53,15 @@ def test_unknown_names_are_refused_with_the_closest() -> None:
     assert "plus" in caught.value.fix
     with pytest.raises(ProblemError, match="unknown binary operation"):
         Semiring.of("plus", "tims")
+    with pytest.raises(ProblemError, match="unknown monoid"):
+        Semiring.of(["plus"], "times")
+
+
+@pytest.mark.parametrize(("parts", "who"), [(("plus", "times"), "add"), ((MONOIDS["plus"], max), "multiply")])
+def test_a_semiring_of_other_parts_says_what_takes_them(parts: Any, who: str) -> None:
+    with pytest.raises(ProblemError, match=f"Semiring: {who}") as caught:
+        Semiring(*parts)
+    assert "Semiring.of takes names" in caught.value.fix
 
 
 @pytest.mark.parametrize("value", [None, 3, max, ("min", "plus"), np.array(["min_plus"])])
