@@ -8,6 +8,8 @@ product stay as they are.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -136,6 +138,10 @@ def _conversion(name: str, x: Any, array: Any) -> str:
     if array.dtype.names:
         first = array.dtype.names[0]
         return f"{name}[{first!r}] for a field; numpy.lib.recfunctions.structured_to_unstructured({name})"
+    if x is None:
+        return f"give {name}"
+    if not array.ndim and isinstance(x, Iterator | AbstractSet):  # NumPy takes it for one object
+        return f"numpy.array(list({name}), float), if its elements are numbers"
     as_floats = f"{name}.astype(float)" if hasattr(x, "astype") else f"numpy.array({name}, float)"
     return f"{as_floats}, if its elements are numbers"
 

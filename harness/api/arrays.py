@@ -112,7 +112,8 @@ def as_array(caller: str, name: str, x: Any) -> np.ndarray:
     try:
         return np.asarray(x)
     except ValueError as error:
-        raise ProblemError(f"{caller}: {name} is no array", got=str(error)) from None
+        what, expected = f"{caller}: {name} is no array", "what numpy.asarray takes: of lists, rows of one length"
+        raise ProblemError(what, expected=expected, got=str(error)) from None
 
 
 class CupyArrays(Arrays):

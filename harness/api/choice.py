@@ -21,6 +21,7 @@ from harness.errors import BackendUnavailable
 from harness.interface import ALIGNMENT, Backend, Shortcut
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.semiring import HALF
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of
 from harness.tuning.choice.contenders import is_contender
@@ -92,7 +93,9 @@ def _choose_automatically(
     known = filter(None, map(_known, firsts))
     reasons = {first.name: first.missing() or first.refuses(problem) or "only if it is named" for first in known}
     got = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    raise BackendUnavailable(f"no backend here computes {problem}", got=got)
+    wide = "float32" if problem.dtype == HALF else problem.dtype.name if problem.is_mixed else ""
+    fix = f"convert with astype({wide!r})" if wide else ""
+    raise BackendUnavailable(f"no backend here computes {problem}", got=got, fix=fix)
 
 
 def _known(name: str) -> Backend | None:

@@ -54,7 +54,11 @@ def _conversion(name: str, x: Any, array: Any) -> str:
     """Return how an operand `x`, read as `array`, becomes one of floats; empty: of complex numbers nothing does."""
     if hasattr(x, "toarray"):
         return f"{name}.toarray()"
-    return "" if array.dtype.kind == "c" else f"{name}.astype('float64')"
+    if array.dtype.kind == "c":
+        return ""
+    if x is None:
+        return f"give {name}"
+    return f"{name}.astype('float64')" if hasattr(x, "astype") else f"numpy.array({name}, 'float64')"
 
 
 def converted(arrays: Arrays, inputs: dict[str, Any], dtype: Any) -> dict[str, Any]:

@@ -200,7 +200,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "object": ({"a": TWO.astype(object)}, "does not hold real numbers"),
     "strings": ({"b": [["x"]]}, "does not hold real numbers"),
     "dates": ({"b": TWO.astype("datetime64[s]")}, "does not hold real numbers"),
-    "ragged list": ({"a": [[1], [1, 2]]}, "a is no array"),
+    "ragged list": ({"a": [[1], [1, 2]]}, "(?s)a is no array.*rows of one length"),
     "nothing": ({"a": None}, "does not hold real numbers"),
     "masked": ({"a": np.ma.masked_equal(TWO, 3)}, "masked array"),
     "float16": ({"a": TWO.astype(np.float16), "b": TWO.astype(np.float16)}, "does not take float16"),
@@ -271,6 +271,9 @@ class Sparse:
         (TWO * 1j, "a product of b.real and one of b.imag"),
         (Sparse(), "b.toarray()"),
         (TWO.astype(object), "b.astype(float), if its elements are numbers"),
+        (None, "give b"),
+        ((row for row in TWO), "numpy.array(list(b), float), if its elements are numbers"),
+        ({1.0, 2.0}, "numpy.array(list(b), float)"),
         ([["1", "2"], ["3", "4"]], "numpy.array(b, float), if its elements are numbers"),
         (np.zeros((2, 2), [("x", "f4")]), "b['x'] for a field; numpy.lib.recfunctions.structured_to_unstructured(b)"),
     ],
@@ -431,6 +434,16 @@ def test_the_first_choice_is_taken_before_any_other_backend_is_asked(monkeypatch
         monkeypatch.setattr(registry, "able", lambda problem, **_: iter([registry.find("cpu-naive")]))
         known = {entry.name for entry in registry.discover() if not entry.unavailable()}
         assert choose(problem, "auto").name == (elsewhere if elsewhere in known else "cpu-naive")
+
+
+def test_a_conversion_that_helps_is_named_where_no_backend_computes(monkeypatch):
+    monkeypatch.setattr(registry, "able", lambda problem, **_: iter(()))  # a GPU may be able to
+    half, infinite = TWO.astype(np.float16), {"dtype": "float32", "alpha": np.inf}
+    for options in ({"semiring": "min_plus", "triangle": "d"}, infinite):
+        with pytest.raises(BackendUnavailable, match="no backend here") as caught:
+            gemm(half, half, **options)
+        assert caught.value.fix == "convert with astype('float32')"
+        gemm(half.astype("float32"), half.astype("float32"), **options)
 
 
 def test_what_the_first_choice_declines_others_compute(monkeypatch):

@@ -30,6 +30,8 @@ class Sparse:
         (lambda: trsm(np.stack([EYE, NAN]), np.ones((3, 1))), r"nan in row 1 of matrix \(1,\)"),
         (lambda: trsm(np.stack([EYE] * 2), np.ones((3, 3, 1))), "trsm: the leading dimensions"),
         (lambda: trsm(EYE.astype(int), np.ones(3)), "(?s)trsm: a has a dtype.*got .*int64"),
+        (lambda: trsm([[1]], np.ones(1)), r"(?s)trsm: a has a dtype.*numpy\.array\(a, 'float64'\)"),
+        (lambda: trsm(None, np.ones(1)), "(?s)trsm: a has a dtype.*give a"),
         (lambda: trsm(EYE, np.ones(3, "float16")), "(?s)trsm: b has a dtype.*float16"),
         (
             lambda: trsm(EYE, np.ones(3), method="guess"),
