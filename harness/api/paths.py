@@ -101,10 +101,15 @@ def shortest_paths(
            [inf,  0.,  1.],
            [inf, inf,  0.]])
     """
-    return closure(
-        weights, "min_plus", method=method, block=block, backend=backend, threads=threads,
-        return_predecessors=return_predecessors,
-    )  # fmt: skip
+    try:
+        return closure(
+            weights, "min_plus", method=method, block=block, backend=backend, threads=threads,
+            return_predecessors=return_predecessors,
+        )  # fmt: skip
+    except ProblemError as error:  # in the words of the caller
+        what = error.what.replace("closure: matrix", "shortest_paths: weights", 1)
+        what, fix = what.replace("closure:", "shortest_paths:", 1), error.fix.replace("matrix", "weights")
+        raise ProblemError(what, expected=error.expected, got=error.got, fix=fix) from None
 
 
 @any_library("matrix")

@@ -344,3 +344,24 @@ def test_what_hangs_on_a_circle_is_hung_on_the_tree_again():
     found[0] = [-9999, 2, 1, 2]
     predecessors.untangle(found, best, weights)
     assert found[0].tolist() == [-9999, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("weights", "what", "fix"),
+    [
+        (np.ones((2, 3)), "shortest_paths: the matrix is not square", ""),
+        (-np.ones((2, 2)), "shortest_paths: vertex 0 lies on a negative cycle", ""),
+        (np.full((2, 2), np.nan), "shortest_paths: an edge is NaN", "weights[np.isnan(weights)] = inf"),
+    ],
+)
+def test_shortest_paths_are_refused_in_their_own_words(weights, what, fix):
+    with pytest.raises(ProblemError) as caught:
+        shortest_paths(weights)
+    assert caught.value.what.startswith(what)
+    assert caught.value.fix.startswith(fix)
+
+
+def test_tensors_of_shortest_paths_are_named_as_the_caller_names_them():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ProblemError, match=r"shortest_paths: weights requires gradients(.|\n)*weights\.detach"):
+        shortest_paths(torch.ones(2, 2, requires_grad=True))
