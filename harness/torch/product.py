@@ -87,6 +87,8 @@ def gemm(
     is_recorded = torch.is_grad_enabled() and any(x.requires_grad for x in operands.values())
     if not (is_recorded or tensors.are_transformed()):
         return _compute(*operands.values(), alpha=alpha, beta=beta, **options)
+    if is_recorded:
+        tensors.check_recorded({"a": a, "b": b})
     if semiring.is_ordinary:
         return _Ordinary.apply(a, b, c, alpha, beta, options)
     function, reason = _function(semiring), _no_gradients(semiring, c=c, alpha=alpha, beta=beta)

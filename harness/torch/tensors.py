@@ -63,6 +63,23 @@ def check(tensors: dict[str, Any]) -> None:
                 )
 
 
+def check_recorded(tensors: dict[str, Any]) -> None:
+    """Raise unless the factors, by name, can be kept for gradients.
+
+    Raises
+    ------
+    ProblemError
+    """
+    for name, x in tensors.items():
+        if x.is_inference():
+            raise ProblemError(
+                f"harness.torch.gemm: {name} was made in torch.inference_mode(), and cannot be kept for gradients",
+                expected="tensors that were made outside, where a gradient is asked for",
+                got=f"{name} of shape {tuple(x.shape)}",
+                fix=f"{name}.clone(), or torch.no_grad() in place of torch.inference_mode()",
+            )
+
+
 def are_transformed() -> bool:
     """Return whether PyTorch has to be told of every product.
 

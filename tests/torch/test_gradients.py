@@ -320,6 +320,18 @@ def test_bad_input(call, message):
         call(drawn(3, 3))
 
 
+@pytest.mark.parametrize("semiring", ["plus_times", "max_plus", "logaddexp_plus"])
+def test_tensors_of_inference_mode(semiring):
+    with torch.inference_mode():
+        x = torch.ones(2, 2)
+        assert torch.equal(gemm(x, x, semiring=semiring), gemm(x.clone(), x, semiring=semiring))
+    w = torch.ones(2, 2, requires_grad=True)
+    with pytest.raises(ProblemError, match=r"b was made in torch\.inference_mode(.|\n)*b\.clone\(\)"):
+        gemm(w, x, semiring=semiring)
+    gemm(w, x.clone(), semiring=semiring).sum().backward()
+    assert gemm(w, w, x).requires_grad  # nothing keeps c
+
+
 def test_a_backend_that_is_not_there():
     with pytest.raises(BackendUnavailable, match="cpu-nonsense"):
         gemm(drawn(2, 2), drawn(2, 2), backend="cpu-nonsense")
