@@ -99,11 +99,16 @@ class Evaluation:
         axes = [x.labels.index(label) for label in self._output]
         view = x.array.transpose(axes) if len(axes) > 1 else x.array
         if out is None:
-            copy = self._arrays.empty(view.shape, self._dtype)
-            copy[...] = view
-            return Labelled(copy, self._output)
+            out = Labelled(self._arrays.empty(view.shape, self._dtype), self._output)
         out.array[...] = view.copy() if self._arrays.overlaps(out.array, view) else view
+        add = self._semiring.add
+        if self._sums_one_term() and add.is_selective and add.ufunc is not None and self._dtype.kind == "f":
+            add.ufunc(out.array, self._semiring.zero(self._dtype), out=out.array)  # a NaN is absent, as in longer sums
         return out
+
+    def _sums_one_term(self) -> bool:
+        """Return whether an index is summed over, all of which have size 1 where `_alone` has none left."""
+        return any(label not in self._contraction.output for labels in self._contraction.inputs for label in labels)
 
     def _is_one_product(self, x: Labelled, y: Labelled) -> bool:
         return not _own_labels(x, y, self._output) and not _own_labels(y, x, self._output)

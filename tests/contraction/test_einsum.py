@@ -465,3 +465,14 @@ def test_a_semiring_of_the_users_own_that_is_commutative():
     got = einsum("ij,jk,kl->il", x, x, x, semiring=declared, backend="cpu-naive")
     terms = np.minimum(x[:, :, None, None] + x[:, :, None] + x, 9.0)
     np.testing.assert_allclose(got, terms.min((1, 2)))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_nan_is_copied_and_absent_from_a_sum_of_any_length(rows):
+    x = np.array([[np.nan, 1.0, -np.inf]] * rows)
+    np.testing.assert_array_equal(einsum("ij->ji", x, semiring="min_plus"), x.T)
+    out = np.empty(3)
+    for semiring, zero in (("min_plus", np.inf), ("max_times", -np.inf), ("plus_pair", np.nan)):
+        for result in (einsum("ij->j", x, semiring=semiring), einsum("ij->j", x, semiring=semiring, out=out)):
+            expected = [zero, rows, -np.inf] if semiring == "plus_pair" else [zero, 1.0, -np.inf]
+            np.testing.assert_array_equal(result, expected)
