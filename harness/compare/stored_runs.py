@@ -183,8 +183,10 @@ def within(run: Side, label: str, reference: str, minimum_effect: float = verdic
     Raises
     ------
     StoreError
-        If there is no such case.
+        If there is no such case, or the two are one.
     """
+    if label == reference and any(contender == label for _, _, contender in run.cells):
+        raise StoreError("a contender cannot be compared with itself", expected="two contenders", got=f"{label} twice")
     contests = []
     for (experiment, axes, contender), cell in run.cells.items():
         other = run.cells.get((experiment, axes, reference))

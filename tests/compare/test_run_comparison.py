@@ -162,6 +162,7 @@ def test_the_exit_status_says_whether_anything_is_slower(tmp_path):
     assert compare(tmp_path, OLD, "--contenders", "c", "b").exit_code == 0
     assert compare(tmp_path, OLD, "--contenders", "b", "c").exit_code == 1
     assert "two things are needed" in str(compare(tmp_path, OLD).exception)
+    assert "compared with itself" in str(compare(tmp_path, OLD, "--contenders", "b", "b").exception)
     assert compare(tmp_path, OLD, NEW, "--minimum-effect", "0.9").exit_code == 0
 
 
