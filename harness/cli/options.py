@@ -25,8 +25,23 @@ DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 # The name of the machine that a command runs on.
 THIS = "this"
 
-Results = Annotated[Path, typer.Option("--results", help="Folder of the stored results.")]
-Figures = Annotated[Path, typer.Option("--figures", help="Folder that figures go to, one folder per machine.")]
+
+def filled_path(text: str | Path) -> Path:
+    """Return the path of an option; "", as of a variable that is not set, would be the working directory."""
+    if not str(text):
+        raise typer.BadParameter("expected a path, got an empty one")
+    return Path(text)
+
+
+Results = Annotated[
+    Path, typer.Option("--results", parser=filled_path, metavar="<path>", help="Folder of the stored results.")
+]
+Figures = Annotated[
+    Path,
+    typer.Option(
+        "--figures", parser=filled_path, metavar="<path>", help="Folder that figures go to, one folder per machine."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Preset = Literal["smoke", "quick", "full"]
 Effort = Annotated[Preset, typer.Option("--preset", help="How much to measure.")]
@@ -76,6 +91,14 @@ def values_by_axis(where: list[str] | None) -> dict[str, list[str]]:
     return values
 
 
+def folders_of(results: Path, machines: Sequence[str]) -> list[str]:
+    """Return the folders below `results` of `machines`, of which one may be THIS."""
+    from harness.machine import detect
+    from harness.store.folders import slug_of
+
+    return [slug_of(results, detect()) if name == THIS else name for name in machines]
+
+
 def recorded(
     results: Path, preset: str | None, machines: Sequence[str] = ()
 ) -> Iterator[tuple[str, list[Cell], Machine]]:
@@ -88,12 +111,10 @@ def recorded(
     StoreError
         If there are none, or none of one of `machines`.
     """
-    from harness.machine import detect
     from harness.store import presets, store
-    from harness.store.folders import slug_of
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
-    chosen = [slug_of(results, detect()) if name == THIS else name for name in machines] or slugs
+    chosen = folders_of(results, machines) or slugs
     absent = [name for name in chosen if name not in slugs]
     if absent or not slugs:
         of_preset = f" of preset {preset}" if preset else ""

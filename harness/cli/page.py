@@ -19,7 +19,9 @@ def page(
     preset: options.Stored = None,
     machine: options.Machines = None,
     results: options.Results = options.RESULTS,
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The file to write.")] = PAGE,
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", parser=options.filled_path, help="The file to write.")
+    ] = PAGE,
 ) -> None:
     """Write one HTML file with what every machine, or some, has measured: findings, charts, every cell.
 

@@ -10,7 +10,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.cli.options import RESULTS, AsJson, Preset, Results, Where, complain, values_by_axis
+from harness.cli.options import (
+    RESULTS,
+    AsJson,
+    Machines,
+    Preset,
+    Results,
+    Where,
+    complain,
+    filled_path,
+    folders_of,
+    values_by_axis,
+)
 
 Status = Literal["ok", "failed", "declined", "missing"]
 Kind = Literal["experiment", "run", "commit", "contender", "cell"]
@@ -21,9 +32,7 @@ def results(
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Of these; by default of all.")
     ] = None,
     *,
-    machine: Annotated[
-        list[str] | None, typer.Option(help="Only of this machine: its folder; may be repeated.")
-    ] = None,
+    machine: Machines = None,
     preset: Annotated[Preset | None, typer.Option(help="Only of this preset.")] = None,
     run: Annotated[list[str] | None, typer.Option(help="Only of this run; may be repeated.")] = None,
     contender: Annotated[
@@ -34,7 +43,8 @@ def results(
     current: Annotated[bool, typer.Option("--current", help="Only what figures and report are made of.")] = False,
     by: Annotated[Kind, typer.Option(help="What a row of the table is.")] = "experiment",
     export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the cells to FILE.csv or FILE.parquet instead.")
+        Path | None,
+        typer.Option(metavar="FILE", parser=filled_path, help="Write the cells to FILE.csv or FILE.parquet instead."),
     ] = None,
     samples: Annotated[bool, typer.Option("--samples", help="With --export: a row for each sample.")] = False,
     as_json: AsJson = False,
@@ -48,7 +58,7 @@ def results(
     if samples and not export:
         raise typer.BadParameter("--samples is for --export FILE: a table on a terminal has no row for each sample")
     chosen = query.Selection(
-        machines=machine or (),
+        machines=folders_of(results, machine or ()),
         presets=[preset] if preset else (),
         experiments=experiments or (),
         runs=run or (),

@@ -206,6 +206,8 @@ def test_plot_and_report_of_this_machine_touch_no_file_of_another(two_machines):
     new = after.keys() - before.keys()
     assert new >= {f"results/{own}/report.md", f"figures/{own}/ladder.svg"}
     assert {name.split("/")[1] for name in new} == {own}
+    shown = invoke("results", "--machine", "this", "--results", two_machines / "results", "--json", "--by", "cell")
+    assert {cell["machine"] for cell in json.loads(shown.output)} == {own}
 
 
 def test_a_machine_without_results_is_an_error_that_says_which_have_some(two_machines):
