@@ -61,6 +61,12 @@ SIMD_FEW_ROWS_OF_A, SIMD_NEAR_ROWS_OF_B = 128, 2560
 SIMD_ROWS_FOR_TWO_STRIPS, SIMD_ROWS_FOR_FOUR = 4 * KIB, 16 * KIB
 SIMD_STREAMED_ROWS, SIMD_NEAR_B_SHARE = 32, 3 / 4
 
+# Up to so many rows of A, with so many times as many terms and columns, B by columns is read in place as the first
+# operand of the transposed product, and the result copied. Time over that of packing B, one thread, 2026-11-26: 16 x
+# 4096 x 4096 float32 0.72, float64 0.77, min_plus 0.69; 32 x 4000 x 4000 0.67, 0.79, 0.72; 64 x 4000 x 4000 0.81, 0.83,
+# 0.82; 16 x 300 x 300 1.0, 0.70, 0.85; 128 x 4000 x 4000 1.15, 0.94, 0.90; but 16 x 20000 x 100 1.35, 1.55, 1.04.
+SIMD_TURNED_ROWS, SIMD_TURNED_TERMS, SIMD_TURNED_COLUMNS = 64, 16, 4
+
 # Most rows of a packed panel of B, where the rows of B are at a bad distance, and a column of A has no more bytes (of
 # elements of 4 or more). Speed of 256 over 512, float32, n = 2048, k = 512, m = 16, 32, 49, 64, 96, 128, 192, 256:
 # 1.16, 1.12, 1.09, 1.10, 1.08, 1.08, 1.06, 1.04; 2048 terms 1.11. At other distances 0.96 to 1.02. Of 256 over 344,
@@ -184,6 +190,11 @@ def flat_strips(row_bytes: int) -> int:
     if row_bytes < SIMD_ROWS_FOR_TWO_STRIPS:
         return 1
     return 2 if row_bytes < SIMD_ROWS_FOR_FOUR else 4
+
+
+def turns_product(m: int, n: int, k: int) -> bool:
+    """Return whether few rows of A by a B with contiguous columns are computed as the transposed product."""
+    return 1 < m <= SIMD_TURNED_ROWS and k >= SIMD_TURNED_TERMS * m and n >= SIMD_TURNED_COLUMNS * m
 
 
 def kc_at_bad_distance(m: int, k: int, itemsize: int) -> int:

@@ -1,7 +1,8 @@
 """A product by the generated kernels of operands of any strides, in the fast or the careful form, by their values.
 
 The loops need an output with contiguous rows. An output with contiguous columns becomes that of the transposed product,
-``C^T = B^T (x)' A^T``. Any other one is computed in an array of its own and copied.
+``C^T = B^T (x)' A^T``; so does that of few rows of A by a B with contiguous columns, which is then read where it lies.
+An output without contiguous rows is computed in an array of its own and copied.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
 from harness.operands import lower_triangle
 from harness.semiring import BINARY_OPS, Semiring
+from harness.tuning import simd as tuning_simd
 
 # The (x) with swapped operands, where it does not commute: x (x)' y = y (x) x.
 _SWAPPED = {"first": "second", "second": "first"}
@@ -120,7 +122,7 @@ def as_suits_layout(
 
     `block`, which is written as `out` is, becomes that of the transpose too.
     """
-    if _is_better_transposed(a, b, out):
+    if _is_better_transposed(a, b, out) or (block is None and _turns(a, b, out)):
         semiring, settings, a, b, out = with_swapped_operands(semiring), settings.transposed(), b.mT, a.mT, out.mT
         block = None if block is None else block.mT
     assert block is None or has_contiguous_rows(block)  # else numbers would be written beside it
@@ -134,6 +136,13 @@ def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool
         return True  # a vector by a number: one row of the transposed A, in place of rows of one element
     decisive = a if n == 1 else b if m == 1 else out
     return not has_contiguous_rows(decisive) and has_contiguous_rows(decisive.mT)
+
+
+def _turns(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    """Return whether the transposed product pays though its output has to be copied: B is then read where it lies."""
+    if out.ndim > 2 or not (has_contiguous_rows(a) and has_contiguous_rows(out)) or has_contiguous_rows(b):
+        return False
+    return has_contiguous_rows(b.mT) and tuning_simd.turns_product(*out.shape, a.shape[1])
 
 
 def guarded(holds: Callable[[], bool], fast: Run, prepare_careful: Callable[[], Run]) -> Run:

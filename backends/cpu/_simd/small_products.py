@@ -9,6 +9,7 @@ That is made once, and takes the addresses. What is no product of matrices goes 
 
 from __future__ import annotations
 
+import enum
 import functools
 import threading
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
+from harness.tuning.simd import turns_product
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
 # Offsets of the words that it is told: the loops, the greatest size computed in place, the type of arrays, the number
@@ -40,6 +42,13 @@ _LOOPS, _LARGEST, _ARRAY_TYPE, _DTYPE, _ITEMSIZE, _KERNEL, _ADDS = (8 * i for i 
 # in turn: fewer tables than that would all be made anew in every call. Those of so many pairs or more have up to 256
 # parts, and slabs of shared panels: 0.15 to 2 MB, made in the time of such a product on sixteen processors.
 MOST_SHAPES, MOST_LARGE_SHAPES, LARGE_PAIRS = 1024, 128, 1 << 27
+
+
+class _Way(enum.Enum):
+    """Which product is computed: that which was asked for, or its transpose, in place or in an array of its own."""
+
+    AS_IT_IS, SWAPPED, TURNED = range(3)
+
 
 LoopsOf = Callable[[Shape, bool], Loops]
 Strides = tuple[int, int]
@@ -100,6 +109,7 @@ class LargeProducts(threading.local):
     """
 
     def __init__(self, loops_of: LoopsOf, *, adds: bool = False) -> None:
+        self._adds = adds
         prepare = functools.partial(_ready_product, loops_of, adds)
         self._ready, self._ready_large = (functools.lru_cache(n)(prepare) for n in (MOST_SHAPES, MOST_LARGE_SHAPES))
 
@@ -107,8 +117,16 @@ class LargeProducts(threading.local):
         """Compute ``out := [out (+)] a (x) b``."""
         (m, k), n = a.shape, b.shape[1]
         ready = self._ready if m * n * k < LARGE_PAIRS else self._ready_large
-        is_swapped, bind, run = ready(m, n, k, a.strides, b.strides, out.strides)
-        if is_swapped:
+        way, bind, run = ready(m, n, k, a.strides, b.strides, out.strides)
+        if way is _Way.TURNED:
+            target = np.empty((n, m), out.dtype)
+            if self._adds:
+                target[...] = out.T
+            bind(b, a, target)
+            run()
+            out[...] = target.T
+            return
+        if way is _Way.SWAPPED:
             bind(b, a, out)
         else:
             bind(a, b, out)
@@ -117,13 +135,16 @@ class LargeProducts(threading.local):
 
 def _ready_product(
     loops_of: LoopsOf, adds: bool, m: int, n: int, k: int, strides_a: Strides, strides_b: Strides, strides_out: Strides
-) -> tuple[bool, Callable[..., None], Callable[[], Any]]:
-    """Return a product of that layout: whether it is the transposed one, and how to bind arrays, and to compute it."""
+) -> tuple[_Way, Callable[..., None], Callable[[], Any]]:
+    """Return a product of that layout: which one is computed, and how to bind arrays, and to compute it."""
     if min(m, n) > 1:
         is_swapped = strides_out[1] > strides_out[0]  # columns of the result are contiguous
     else:  # columns of the matrix are
         columns, strides = (k, strides_a) if n == 1 else (n, strides_b)
         is_swapped = columns > 1 and strides[1] > strides[0]
+    way = _Way.SWAPPED if is_swapped else _Way.AS_IT_IS
+    if not is_swapped and strides_a[1] < strides_a[0] and strides_b[0] < strides_b[1] and turns_product(m, n, k):
+        way, is_swapped, strides_out = _Way.TURNED, True, (strides_out[1], m * strides_out[1])
     if is_swapped:
         shape = Shape(n, m, k, strides_b[::-1], strides_a[::-1], strides_out[1])
     else:
@@ -132,7 +153,7 @@ def _ready_product(
     table = loops.table(shape, accumulate=adds)
     bind = functools.partial(entry_point(_build_locate()), table.addresses.ctypes.data)
     if adds or not is_self_product(shape, loops.key.operations):
-        return is_swapped, bind, table.run
+        return way, bind, table.run
     half, addresses = SelfProduct(lambda shape: loops_of(shape, is_swapped), shape), table.addresses
 
     def run() -> None:
@@ -142,7 +163,7 @@ def _ready_product(
         else:
             table.run()
 
-    return is_swapped, bind, run
+    return way, bind, run
 
 
 @inlined
