@@ -178,10 +178,10 @@ def test_a_matrix_by_columns_times_a_vector_is_the_transposed_product() -> None:
     assert shortcut is not None
     *_, large = shortcut.refers_to  # type: ignore[attr-defined]
     by_columns, by_rows, vector = (8, 800), (800, 8), (8, 8)
-    assert large._ready(100, 1, 100, by_columns, vector, vector)[0]
-    assert large._ready(1, 100, 100, vector, by_columns, vector)[0]
-    assert not large._ready(100, 1, 100, by_rows, vector, vector)[0]
-    assert not large._ready(100, 1, 1, by_columns, vector, vector)[0]
+    assert large._ready(100, 1, 100, by_columns, vector, vector)[0] is small_products.Way.SWAPPED
+    assert large._ready(1, 100, 100, vector, by_columns, vector)[0] is small_products.Way.SWAPPED
+    assert large._ready(100, 1, 100, by_rows, vector, vector)[0] is small_products.Way.AS_IT_IS
+    assert large._ready(100, 1, 1, by_columns, vector, vector)[0] is small_products.Way.AS_IT_IS
 
 
 @has_short_way

@@ -101,7 +101,7 @@ def test_a_call_reads_b_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     out = np.empty((7, 311), "float32")
     large.compute(a, b, out)
     assert (out == expected("plus_times", a, b)).all()
-    assert ways == [small_products._Way.TURNED]
+    assert ways == [small_products.Way.TURNED]
 
 
 def _loops(shape: Any, is_swapped: bool) -> Any:

@@ -44,7 +44,7 @@ _LOOPS, _LARGEST, _ARRAY_TYPE, _DTYPE, _ITEMSIZE, _KERNEL, _ADDS = (8 * i for i 
 MOST_SHAPES, MOST_LARGE_SHAPES, LARGE_PAIRS = 1024, 128, 1 << 27
 
 
-class _Way(enum.Enum):
+class Way(enum.Enum):
     """Which product is computed: that which was asked for, or its transpose, in place or in an array of its own."""
 
     AS_IT_IS, SWAPPED, TURNED = range(3)
@@ -118,7 +118,7 @@ class LargeProducts(threading.local):
         (m, k), n = a.shape, b.shape[1]
         ready = self._ready if m * n * k < LARGE_PAIRS else self._ready_large
         way, bind, run = ready(m, n, k, a.strides, b.strides, out.strides)
-        if way is _Way.TURNED:
+        if way is Way.TURNED:
             target = np.empty((n, m), out.dtype)
             if self._adds:
                 target[...] = out.T
@@ -126,7 +126,7 @@ class LargeProducts(threading.local):
             run()
             out[...] = target.T
             return
-        if way is _Way.SWAPPED:
+        if way is Way.SWAPPED:
             bind(b, a, out)
         else:
             bind(a, b, out)
@@ -135,16 +135,16 @@ class LargeProducts(threading.local):
 
 def _ready_product(
     loops_of: LoopsOf, adds: bool, m: int, n: int, k: int, strides_a: Strides, strides_b: Strides, strides_out: Strides
-) -> tuple[_Way, Callable[..., None], Callable[[], Any]]:
+) -> tuple[Way, Callable[..., None], Callable[[], Any]]:
     """Return a product of that layout: which one is computed, and how to bind arrays, and to compute it."""
     if min(m, n) > 1:
         is_swapped = strides_out[1] > strides_out[0]  # columns of the result are contiguous
     else:  # columns of the matrix are
         columns, strides = (k, strides_a) if n == 1 else (n, strides_b)
         is_swapped = columns > 1 and strides[1] > strides[0]
-    way = _Way.SWAPPED if is_swapped else _Way.AS_IT_IS
+    way = Way.SWAPPED if is_swapped else Way.AS_IT_IS
     if not is_swapped and strides_a[1] < strides_a[0] and strides_b[0] < strides_b[1] and turns_product(m, n, k):
-        way, is_swapped, strides_out = _Way.TURNED, True, (strides_out[1], m * strides_out[1])
+        way, is_swapped, strides_out = Way.TURNED, True, (strides_out[1], m * strides_out[1])
     if is_swapped:
         shape = Shape(n, m, k, strides_b[::-1], strides_a[::-1], strides_out[1])
     else:
