@@ -129,7 +129,7 @@ class Semiring:
         is_selective: bool = False,
         is_commutative: bool = False,
     ) -> Semiring:
-        """Build a semiring from two Python functions that Numba can compile.
+        """Build a semiring from two Python functions that Numba can compile, or has compiled.
 
         Parameters
         ----------
@@ -158,6 +158,7 @@ class Semiring:
             raise ProblemError("the name of a semiring is no str", expected="a name of your own", got=repr(name))
         if name in SEMIRINGS:
             raise ProblemError(f"semiring {name!r} is in the table already", fix="choose another name")
+        add, multiply = (getattr(function, "py_func", function) for function in (add, multiply))  # of numba.njit
         for role, function in (("add", add), ("multiply", multiply)):
             if not callable(function):
                 raise ProblemError(

@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 import hypothesis
+import numba
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -347,6 +348,12 @@ def test_semirings_of_functions(backend: str) -> None:
     assert np.array_equal(got, (a[:, :, None] - b[None]).max(1))
 
 
+def test_semirings_of_functions_that_numba_has_compiled() -> None:
+    a, b = _numbers(5, 7), _numbers(7, 6, seed=2)
+    own = Semiring.from_functions("compiled", numba.njit(_longest), numba.njit(_difference), zero=-np.inf)
+    assert np.array_equal(gemm(a, b, semiring=own), (a[:, :, None] - b[None]).max(1))
+
+
 def _unnamed(x: Any, y: Any) -> Any:
     return a_name_that_nobody_has(x, y)  # type: ignore[name-defined]  # noqa: F821
 
@@ -356,7 +363,6 @@ def _unnamed(x: Any, y: Any) -> Any:
     [
         (_longest, _unnamed, "multiply", "a_name_that_nobody_has"),
         (_longest, lambda x, y: np.linalg.nothing(x), "multiply", "has no attribute 'nothing'"),
-        (min, _difference, "add", "not a function"),
         (lambda c, t: "text", _difference, "add", "No implementation"),
     ],
 )
@@ -366,6 +372,15 @@ def test_functions_that_cannot_be_compiled_are_one_message(add: Any, multiply: A
         gemm(_numbers(3, 4), _numbers(4, 5), semiring=own, backend="cpu-naive")
     assert got in caught.value.got
     assert "\n" not in caught.value.got
+    assert caught.value.fix == ""  # it is Python already, and `got` says what is wrong
+
+
+@pytest.mark.parametrize(("add", "multiply"), [(np.maximum, _difference), (_longest, np.add), (max, _difference)])
+def test_functions_that_are_not_python_come_with_the_python_to_write(add: Any, multiply: Any) -> None:
+    own = Semiring.from_functions("mine", add, multiply, zero=0)
+    with pytest.raises(ProblemError, match="cannot be compiled by Numba") as caught:
+        gemm(_numbers(3, 4), _numbers(4, 5), semiring=own)
+    assert "lambda x, y: max(x, y) for numpy.maximum" in caught.value.fix
 
 
 # -------------------------------------------------------------------------------------- everything at once, drawn

@@ -12,6 +12,7 @@ Narrower integers are computed as int64, where nothing of the table overflows.
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any, NamedTuple
 
 import numba
@@ -24,6 +25,9 @@ from backends.cpu._vector.intrinsics import emits
 from harness import scalars
 from harness.errors import ProblemError
 from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
+
+# For functions of NumPy, built-in ones and other objects that can be called.
+_PYTHON_FORM = "write it in Python: lambda x, y: max(x, y) for numpy.maximum or max, lambda x, y: x + y for numpy.add"
 
 
 class Operators(NamedTuple):
@@ -91,6 +95,7 @@ def _require_compiles(function: ScalarFunction, dtype: np.dtype[Any], who: str) 
             f"{who} cannot be compiled by Numba for {dtype.name}",
             expected="a Python function of two scalars, of arithmetic, comparisons, min, max and the math module",
             got=told[0] if told else type(error).__name__,
+            fix=_PYTHON_FORM if not inspect.isfunction(function) else "",
         ) from None
 
 
