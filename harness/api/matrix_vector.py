@@ -232,9 +232,21 @@ def _product(
         _check(caller, given, shape, out, options.get("dtype"))
         what = error.what.replace("gemm:", f"{caller}:", 1)
         raise ProblemError(what, expected=error.expected, got=error.got, fix=error.fix) from None
+    except TypeError:
+        _check_options(caller, operands, options)
+        raise
     if out is not None:
         return out
     return result[..., 0] if is_vector else result
+
+
+def _check_options(caller: str, operands: dict[str, Any], options: dict[str, Any]) -> None:
+    """Raise, in the name of `caller`, for a keyword argument that `gemm` does not take or takes for an operand."""
+    known = gemm.__kwdefaults__ or {}
+    for name in options:
+        if name not in known:
+            names = ", ".join(dict.fromkeys((*operands, *known)))
+            raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}; it takes {names}") from None
 
 
 def _check(caller: str, operands: dict[str, Any], shape: tuple[int, ...], out: Any, dtype: Any) -> None:

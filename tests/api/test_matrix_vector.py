@@ -198,6 +198,23 @@ class TestBadInput:
         with pytest.raises(ProblemError, match=message):
             call()
 
+    @pytest.mark.parametrize(
+        ("call", "name"),
+        [
+            (lambda **options: gemv(A, X, **options), "c"),
+            (lambda **options: symv(SQUARE, X, **options), "c"),
+            (lambda **options: ger(Y, X, **options), "b"),
+            (lambda **options: syrk(A, **options), "b"),
+            (lambda **options: axpy(X, X, **options), "foo"),
+        ],
+    )
+    def test_an_unknown_option_is_told_in_the_name_of_the_call(self, call, name):
+        with pytest.raises(
+            TypeError, match=rf"^(gemv|symv|ger|syrk|axpy)\(\) got .*'{name}'; it takes .*alpha"
+        ) as caught:
+            call(**{name: A})
+        assert "gemm" not in str(caught.value)
+
     def test_a_backend_that_knows_no_triangle_says_so(self):
         with pytest.raises(harness.BackendUnavailable, match="cannot leave a triangle out"):
             syrk(A, backend="cpu-naive")
