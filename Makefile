@@ -59,6 +59,10 @@ WITH_DOCS := $(VENV)/.docs-$(WANTED)
 WITH_PAGE := $(VENV)/.page-$(WANTED)
 TO_MEASURE = $(if $(PEERS),$(VENV)/.peers-$(WANTED),$(INSTALLED))
 
+# A PYTHON that is asked for, and not looked for, must be that of the environment: a file that is never made.
+GIVEN   := $(if $(filter-out file,$(origin PYTHON)),$(VENV)/.given-python)
+VERSION := import sys; print(sys.version)
+
 # An environment whose making was interrupted is made again.
 MEND = $(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
 
@@ -160,14 +164,14 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 
-$(INSTALLED): | $(RUN)
+$(INSTALLED): | $(RUN) $(GIVEN)
 	@$(MEND)
 	@echo "installing into $(VENV) (once) ..."
 	$(ONE_MPI)
 	@$(PIP) --editable '.$(EXTRAS_HERE:%=[%])'
 	@rm -f $(VENV)/.default-* && touch $@
 
-$(WITH_DEV): | $(RUN)
+$(WITH_DEV): | $(RUN) $(GIVEN)
 	@$(MEND)
 	@echo "installing into $(VENV), with the development tools (once) ..."
 	$(ONE_MPI)
@@ -195,3 +199,8 @@ $(RUN):
 	         "Install one (Debian, Ubuntu: apt install python3-venv), or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@echo "making $(VENV) with $$("$(PYTHON)" --version)"
 	@"$(PYTHON)" -m venv --clear $(VENV)
+
+$(VENV)/.given-python: | $(RUN)
+	@[ "$$("$(PYTHON)" -c '$(VERSION)' 2>&1)" = "$$($(RUN) -c '$(VERSION)')" ] || { \
+	    echo "make: $(VENV) has $$($(RUN) --version), which is not $(PYTHON):" \
+	         "to make it anew, remove it (rm -r $(VENV)); to keep it, leave PYTHON out" >&2; exit 1; }

@@ -85,7 +85,7 @@ def checkout(tmp_path_factory):
 
 def shell(command: list[str], cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command, with `variables` in its environment."""
-    own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "PYTHON")}
     environment = {**own, **variables}
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False, input=""
@@ -229,6 +229,22 @@ def test_a_python_that_will_not_do_is_said_in_one_message(checkout):
     assert "no Python 3.11 to 3.14" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert not (checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize(("version", "status"), (("3.12.1 (built here)", 0), ("3.11.9 (built here)", 2)))
+def test_a_python_that_is_not_that_of_the_environment_is_refused(version, status, checkout, tmp_path):
+    """By stand-ins that tell their versions, in an environment that has everything."""
+    folder = tmp_path / "project"
+    (folder / ".venv/bin").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(checkout / name, folder / name)
+    for path, told in ((folder / ".venv/bin/python", "3.12.1 (built here)"), (tmp_path / "python", version)):
+        path.write_text(f'#!/bin/bash\n[[ "$*" != *sys.version* ]] || echo "{told}"\n')
+        path.chmod(0o755)
+    assert shell(["make", "setup", "CUPY=", "MPI="], folder).returncode == 0
+    done = shell(["make", "setup", "CUPY=", "MPI=", f"PYTHON={tmp_path}/python"], folder)
+    assert done.returncode == status, done.stderr
+    assert ("to make it anew, remove it (rm -r .venv)" in done.stderr) == bool(status)
 
 
 @pytest.mark.parametrize(
