@@ -230,12 +230,15 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["run", "ladder", "--preset", "smoke", "--where", "n=7"], "n of 128"),
         (["run", "ladder", "--where", "sise=7"], "an axis of m, "),
         (["run", "--preset", "huge"], "'smoke', 'quick', 'full'"),
-        (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "/proc/nowhere"),
+        (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "--results FOLDER, one that can be"),
         (["plot", "--results", "/nowhere"], "/nowhere: no results"),
         (["run", "ladder", "--preset", "smoke", "--results", ""], "expected a path, got an empty one"),
         (["plot", "--figures", ""], "expected a path, got an empty one"),
         (["page", "--output", ""], "expected a path, got an empty one"),
         (["results", "--export", ""], "expected a path, got an empty one"),
+        (["page", "--output", "/nowhere/page.html"], "there is no folder /nowhere; make it first"),
+        (["results", "--export", "/nowhere/cells.csv"], "there is no folder /nowhere; make it first"),
+        (["report", "--readme", "/nowhere/README.md"], "'/nowhere/README.md' does not exist"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
         (["plot", "--machine", "nowhere"], "no such machine"),
         (["report", "--results", "/nowhere"], "make experiments"),
@@ -260,6 +263,13 @@ def test_a_mistake_is_said_with_status_2(arguments, clue, in_process):
     assert answer.returncode == 2
     assert clue in answer.stderr
     assert answer.stdout == ""
+
+
+def test_a_folder_that_cannot_be_made_is_one_message(results, in_process):
+    answer = in_process("plot", "--results", str(results[0]), "--figures", "/proc/nowhere")
+    assert answer.returncode == 2
+    assert "/proc/nowhere: cannot be read or written\n" in answer.stderr
+    assert "fix       another path, by the options" in answer.stderr
 
 
 def test_a_mistake_ends_the_process_without_a_traceback():

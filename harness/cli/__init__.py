@@ -7,6 +7,7 @@ A command is a function of a module of this folder. It imports packages heavier 
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import sys
 from collections.abc import Callable
@@ -53,6 +54,18 @@ for _name, _function in COMMANDS.items():
     app.command(_name)(_function)
 
 
+def _told(error: OSError) -> HarnessError:
+    """Return the message of an exception of the system, which names a path or none."""
+    if not error.filename:
+        return HarnessError(str(error))
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return HarnessError(
+        f"{error.filename}: cannot be read or written",
+        got=error.strerror or str(error),
+        fix="make room there" if is_full else "another path, by the options of the command that name folders and files",
+    )
+
+
 def main() -> None:
     """Run the command line. A mistake of the user is a message on stderr and status 2, never a traceback."""
     atexit.register(gc.freeze)  # to search all that Numba has made for garbage, as Python ends, takes a fifth of `list`
@@ -66,5 +79,5 @@ def main() -> None:
         complain(error)
         sys.exit(USER_ERROR)
     except OSError as error:  # a full disk, a folder that may not be written
-        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        complain(_told(error))
         sys.exit(USER_ERROR)

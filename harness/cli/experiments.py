@@ -102,8 +102,10 @@ def report(
     readme: Annotated[
         list[Path] | None,
         typer.Option(
+            exists=True,
+            dir_okay=False,
             help="Rewrite what stands between markers in this file too, of this machine or of the one they name; "
-            "may be repeated."
+            "may be repeated.",
         ),
     ] = None,
     allow_dirty: options.AllowDirty = False,

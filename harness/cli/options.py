@@ -33,13 +33,27 @@ def filled_path(text: str | Path) -> Path:
     return Path(text)
 
 
+def file_path(text: str | Path) -> Path:
+    """Return the path of a file to write. Its folder must be there: one that is mistyped would be made, and kept."""
+    path = filled_path(text)
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}; make it first (mkdir -p {path.parent})")
+    return path
+
+
 Results = Annotated[
-    Path, typer.Option("--results", parser=filled_path, metavar="<path>", help="Folder of the stored results.")
+    Path,
+    typer.Option(
+        "--results", parser=filled_path, metavar="<path>", help="Folder of the stored results; made if need be."
+    ),
 ]
 Figures = Annotated[
     Path,
     typer.Option(
-        "--figures", parser=filled_path, metavar="<path>", help="Folder that figures go to, one folder per machine."
+        "--figures",
+        parser=filled_path,
+        metavar="<path>",
+        help="Folder that figures go to, one folder per machine; made if need be.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -14,13 +14,18 @@ from harness.store import places
 PAGE = places.EXPERIMENTS.parent / "build" / "page.html"
 
 
+def _page_path(text: str | Path) -> Path:
+    """Return the path of the page; the folder of the usual one is made."""
+    return options.filled_path(text) if str(text) == str(PAGE) else options.file_path(text)
+
+
 def page(
     *,
     preset: options.Stored = None,
     machine: options.Machines = None,
     results: options.Results = options.RESULTS,
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", parser=options.filled_path, help="The file to write.")
+        Path, typer.Option("--output", metavar="FILE", parser=_page_path, help="The file to write.")
     ] = PAGE,
 ) -> None:
     """Write one HTML file with what every machine, or some, has measured: findings, charts, every cell.

@@ -18,7 +18,7 @@ from harness.cli.options import (
     Results,
     Where,
     complain,
-    filled_path,
+    file_path,
     folders_of,
     values_by_axis,
 )
@@ -44,7 +44,7 @@ def results(
     by: Annotated[Kind, typer.Option(help="What a row of the table is.")] = "experiment",
     export: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", parser=filled_path, help="Write the cells to FILE.csv or FILE.parquet instead."),
+        typer.Option(metavar="FILE", parser=file_path, help="Write the cells to FILE.csv or FILE.parquet instead."),
     ] = None,
     samples: Annotated[bool, typer.Option("--samples", help="With --export: a row for each sample.")] = False,
     as_json: AsJson = False,

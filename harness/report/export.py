@@ -87,7 +87,6 @@ def write(cells: Callable[[], Iterable[Placed]], path: Path, *, samples: bool = 
     types = _types(cells(), samples=samples)
     part, table = (path.with_name(f".{path.name}.{os.getpid()}{suffix}") for suffix in (".part", ".csv"))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         count = _write_csv(table, [*types], _sample_lines(cells(), [*types]) if samples else _lines(cells(), [*types]))
         if polars is None:
             table.replace(path)

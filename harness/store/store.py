@@ -195,7 +195,11 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             folder = os.open(self.folder, os.O_RDONLY)
         except OSError as error:
-            raise StoreError(f"{self.folder}: cannot be written to", got=str(error)) from error
+            raise StoreError(
+                f"{self.folder}: cannot be written to",
+                got=error.strerror or str(error),
+                fix="--results FOLDER, one that can be written to",
+            ) from error
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield

@@ -130,6 +130,10 @@ def as_dicts(path: Path) -> list[dict[str, str]]:
 
 def test_csv_has_a_row_for_each_cell(results, tmp_path):
     path = tmp_path / "new" / "cells.csv"
+    with pytest.raises(StoreError, match=r"cannot be written\n.*No such file"):
+        export.write(lambda: Selection().cells(results), path)
+    assert not path.parent.exists(), "a folder that was mistyped"
+    path.parent.mkdir()
     assert export.write(lambda: Selection().cells(results), path) == 12
     rows = as_dicts(path)
     assert len(rows) == 12
