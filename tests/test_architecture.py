@@ -38,7 +38,7 @@ NOUNS = {
     "experiment": {"errors", "machine", "plan", "problem", "semiring", "surroundings"},
 }
 # Folders, imported by the names of the nouns alone.
-NOUNS_IN_PARTS = {"interface", "operands", "semiring", "surroundings"}
+NOUNS_IN_PARTS = {"interface", "operands", "registry", "semiring", "surroundings"}
 # The wings, and which other wings each may import. Every wing may import every noun.
 WINGS = {
     "cli": set("compare autotune page report run analysis timing store proof api tuning stats".split()),
@@ -82,7 +82,7 @@ ASKED = "harness.registry"
 MAY_ASK = {"backends.cpu.mixed", "backends.distributed._job.strategy", "backends.gpu._tasks.transfers"}
 # What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
 LOADED_BY_NAME = {
-    "harness.registry": {"backends"},
+    "harness.registry.sources": {"backends"},
     "harness.experiment": {"experiments", "backends.cpu._ceilings"},
     "harness.api.argk.numbering": {"backends.cpu._argk.passes"},
 }

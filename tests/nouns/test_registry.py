@@ -13,6 +13,7 @@ from harness import registry
 from harness.errors import BackendUnavailable
 from harness.interface import Backend
 from harness.plan import Plan
+from harness.registry.sources import Source
 
 
 def backend_called(name: str) -> type[Backend]:
@@ -38,10 +39,10 @@ class Sources:
         self.while_loading: dict[str, Callable[[], object]] = {}
         self.while_looking: Callable[[], object] = lambda: None
 
-    def modules(self) -> Iterator[Callable[[], Iterator[registry._Source]]]:
+    def modules(self) -> Iterator[Callable[[], Iterator[Source]]]:
         yield self._all
 
-    def _all(self) -> Iterator[registry._Source]:
+    def _all(self) -> Iterator[Source]:
         self.while_looking()
         for origin, name in (("one", "cpu-one"), ("two", "cpu-two"), ("broken", ""), ("again", "cpu-one")):
             yield origin, lambda origin=origin, name=name: self._load(origin, name)
@@ -57,8 +58,8 @@ class Sources:
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch) -> Sources:
     planted = Sources()
-    monkeypatch.setattr(registry, "_modules", planted.modules)
-    monkeypatch.setattr(registry, "_entry_points", lambda: iter(()))
+    monkeypatch.setattr(registry.sources, "modules", planted.modules)
+    monkeypatch.setattr(registry.sources, "entry_points", lambda: iter(()))
     monkeypatch.setattr(registry, "_discovery", registry._Discovery())
     return planted
 
@@ -152,7 +153,7 @@ def test_a_thread_that_asks_while_another_loads_the_source_finds_it(sources: Sou
 def test_a_name_that_no_command_or_file_could_have_is_refused(
     name: str, sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_modules", lambda: [lambda: [("one", lambda: iter([backend_called(name)]))]])
+    monkeypatch.setattr(registry.sources, "modules", lambda: [lambda: [("one", lambda: iter([backend_called(name)]))]])
     monkeypatch.setattr(registry, "_discovery", registry._Discovery())
     (entry,) = registry.discover()
     assert entry.backend is None

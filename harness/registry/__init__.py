@@ -1,4 +1,4 @@
-"""Discover backends: every module of `backends/` and every entry point in the group ``gemm_harness.backends``.
+"""Find backends, by name or by what they can compute, among all that `harness.registry.sources` leads to.
 
 A module that fails to import is listed with its exception. A name that is taken already is refused and listed. No other
 list of backends exists.
@@ -7,28 +7,20 @@ list of backends exists.
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib
-import inspect
-import pkgutil
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
-from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, shadow_of, working_directory
+from harness.registry import sources
+from harness.registry.sources import Place, Source
+from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, working_directory
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-ENTRY_POINT_GROUP = "gemm_harness.backends"
-_Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backends, and a loader of them
-_Place = Callable[[], Iterable[_Source]]
 # Backends that were renamed. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
 
@@ -59,12 +51,12 @@ class _Discovery:
     """
 
     def __init__(self) -> None:
-        self._places: deque[_Place] | None = None  # not looked through yet; None: not known
-        self._ahead: deque[_Source] = deque()
+        self._places: deque[Place] | None = None  # not looked through yet; None: not known
+        self._ahead: deque[Source] = deque()
         self.loaded: dict[str, Entry] = {}
         self._unloaded: list[Entry] = []
         self._faulty: list[Entry] = []
-        self._disturbed: list[_Source] = []
+        self._disturbed: list[Source] = []
         self.lock = threading.RLock()  # a plug-in may call `gemm` while it is imported
 
     @property
@@ -85,7 +77,7 @@ class _Discovery:
                 with interrupts_held():  # or a source would be lost
                     source = self._next()
                     if source is None:
-                        _check_modules(self.loaded.values())
+                        sources.check_modules(self.loaded)
                         return None
                     self._load(*source)
             return self.loaded[name]
@@ -93,23 +85,23 @@ class _Discovery:
     def again(self, name: str) -> Entry | None:
         """Load anew what failed, which a signal's handler or want of memory may have disturbed; as `until`."""
         with self.lock:
-            sources, self._disturbed, self._unloaded = self._disturbed, [], []
-            self._ahead.extendleft(reversed(sources))
+            disturbed, self._disturbed, self._unloaded = self._disturbed, [], []
+            self._ahead.extendleft(reversed(disturbed))
             return self.until(name)
 
-    def _next(self) -> _Source | None:
+    def _next(self) -> Source | None:
         """Return the source that comes next; a signal's handler that calls `gemm` may take it meanwhile."""
         if self._places is None:
-            self._found(deque([*_modules(), _entry_points]))
+            self._found(deque([*sources.modules(), sources.entry_points]))
         while not self._ahead and self._places:
             place = self._places[0]
-            sources = list(place())
+            there = list(place())
             if self._places and self._places[0] is place:  # no handler has looked through it
                 self._places.popleft()
-                self._ahead.extend(sources)
+                self._ahead.extend(there)
         return self._ahead.popleft() if self._ahead else None
 
-    def _found(self, places: deque[_Place]) -> None:
+    def _found(self, places: deque[Place]) -> None:
         if self._places is None:  # no handler has found them meanwhile
             self._places = places
 
@@ -256,59 +248,6 @@ def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> E
         return Entry(cls.name, origin, cls())
     except Exception as error:  # noqa: BLE001 as above
         return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")
-
-
-def _modules() -> Iterator[_Place]:
-    """Yield for each module and each family in `backends` a function that yields its modules, with their loaders."""
-    import backends
-
-    for info in pkgutil.iter_modules(getattr(backends, "__path__", ()), "backends."):
-        yield functools.partial(_modules_of, info)
-
-
-def _check_modules(found: Iterable[Entry]) -> None:
-    """Raise BackendUnavailable if there is no backend, since the program that calls has a package `backends` too."""
-    import backends
-
-    if not any(found) and (parts := shadow_of(backends)):
-        raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
-
-
-def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[_Source]:
-    """Yield the module, or each one below the package, that no underscore marks as a part, with its loader."""
-    if any(part.startswith("_") for part in info.name.split(".")):
-        return
-    if not info.ispkg:
-        yield info.name, functools.partial(_backends_of_module, info.name)
-        return
-    spec = info.module_finder.find_spec(info.name, None)
-    assert spec is not None, "it has been found"
-    for below in pkgutil.iter_modules(spec.submodule_search_locations, f"{info.name}."):
-        yield from _modules_of(below)
-
-
-def _entry_points() -> Iterator[_Source]:
-    import importlib.metadata
-
-    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-        yield f"{point.value} (entry point {point.name})", functools.partial(_backends_of_entry_point, point)
-
-
-def _backends_of_module(name: str) -> Iterator[type[Backend]]:
-    module = importlib.import_module(name)
-    for _, cls in inspect.getmembers(module, inspect.isclass):
-        if issubclass(cls, Backend) and cls.__module__ == name and not inspect.isabstract(cls):
-            yield cls
-
-
-def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:
-    loaded = point.load()
-    if inspect.ismodule(loaded):
-        yield from _backends_of_module(loaded.__name__)
-    elif inspect.isclass(loaded) and issubclass(loaded, Backend):
-        yield loaded
-    else:
-        raise TypeError(f"{point.value} is neither a Backend class nor a module")
 
 
 _discovery = _Discovery()

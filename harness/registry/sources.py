@@ -1,0 +1,78 @@
+"""Where backends come from: every module of `backends/`, and every entry point in the group ``gemm_harness.backends``.
+
+Nothing is imported before its loader is called.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from harness.errors import BackendUnavailable
+from harness.interface import Backend
+from harness.surroundings import shadow_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINT_GROUP = "gemm_harness.backends"
+Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backends, and a loader of them
+Place = Callable[[], Iterable[Source]]
+
+
+def modules() -> Iterator[Place]:
+    """Yield for each module and each family in `backends` a function that yields its modules, with their loaders."""
+    import backends
+
+    for info in pkgutil.iter_modules(getattr(backends, "__path__", ()), "backends."):
+        yield functools.partial(_modules_of, info)
+
+
+def check_modules(loaded: Collection[str]) -> None:
+    """Raise BackendUnavailable if no backend is `loaded`, since the program that calls has a package `backends` too."""
+    import backends
+
+    if not loaded and (parts := shadow_of(backends)):
+        raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
+
+
+def entry_points() -> Iterator[Source]:
+    """Yield the entry points of installed packages, with their loaders."""
+    import importlib.metadata
+
+    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        yield f"{point.value} (entry point {point.name})", functools.partial(_backends_of_entry_point, point)
+
+
+def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[Source]:
+    """Yield the module, or each one below the package, that no underscore marks as a part, with its loader."""
+    if any(part.startswith("_") for part in info.name.split(".")):
+        return
+    if not info.ispkg:
+        yield info.name, functools.partial(_backends_of_module, info.name)
+        return
+    spec = info.module_finder.find_spec(info.name, None)
+    assert spec is not None, "it has been found"
+    for below in pkgutil.iter_modules(spec.submodule_search_locations, f"{info.name}."):
+        yield from _modules_of(below)
+
+
+def _backends_of_module(name: str) -> Iterator[type[Backend]]:
+    module = importlib.import_module(name)
+    for _, cls in inspect.getmembers(module, inspect.isclass):
+        if issubclass(cls, Backend) and cls.__module__ == name and not inspect.isabstract(cls):
+            yield cls
+
+
+def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:
+    loaded = point.load()
+    if inspect.ismodule(loaded):
+        yield from _backends_of_module(loaded.__name__)
+    elif inspect.isclass(loaded) and issubclass(loaded, Backend):
+        yield loaded
+    else:
+        raise TypeError(f"{point.value} is neither a Backend class nor a module")
