@@ -8,6 +8,7 @@
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
         few rows of C       the same, of C transposed                               tensor_core_half_flat.cu
         thin ones           mma.sync m16n8k16, clusters that share k                tensor_core_half_mma.cu
+        tall, a short k     the same, of row panels of A                            tensor_core_half_panels.cu
     int8, uint8 to int32    the same, exact modulo 2^32                             tensor_core_s8.cu
     integers                the same, of digits of one byte; exact modulo 2^bits    tensor_core_s8.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
@@ -41,6 +42,7 @@ from backends.gpu._passes.rows import is_widened, widened
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.bit_product import add_bit_product
 from backends.gpu._tensor.half_mma_product import HALF_UNITS, add_half_mma_product, half_options
+from backends.gpu._tensor.half_panels_product import add_half_panels_product
 from backends.gpu._tensor.integer_product import add_integer_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import largest_dot
@@ -54,6 +56,7 @@ from harness.tuning.gpu import tensor_cores, thin_tensor_cores
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).
 _TF32_UNITS = 8
+_HALF = {"wgmma": add_half_product, "mma": add_half_mma_product, "panels": add_half_panels_product}
 _UNIT, _TINY = 2.0**-24, float(np.finfo(np.float32).smallest_normal)
 
 
@@ -164,6 +167,6 @@ class TensorCore(Rung):
             add_integer_product(program, plan, product)
         elif plan.problem.is_mixed:
             unit = plan.choice("unit", HALF_UNITS)
-            (add_half_mma_product if unit == "mma" else add_half_product)(program, plan, product)
+            _HALF[unit](program, plan, product)
         else:
             add_float_product(program, plan, product)

@@ -39,6 +39,14 @@ __device__ __forceinline__ void load_transposed(unsigned* to, const void* row)
 }
 
 // Two such matrices, whose rows lanes 0 to 15 give.
+__device__ __forceinline__ void load_two_matrices(unsigned* to, const void* row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
 __device__ __forceinline__ void load_two_transposed(unsigned* to, const void* row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"

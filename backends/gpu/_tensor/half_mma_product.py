@@ -19,7 +19,7 @@ from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import GROUP
 from harness.tuning.gpu.thin_tensor_cores import ThinChoice
 
-HALF_UNITS = ("wgmma", "mma")
+HALF_UNITS = ("wgmma", "mma", "panels")
 # Blocks of a cluster: of more than eight not every GPU has one (CUDA C++ Programming Guide, "Thread Block Clusters").
 CLUSTERS = SLICES = (1, 2, 4, 8)
 _ITEMSIZE, _STEP, _KINDS = 2, 16, {"float16": '"f16"', "bfloat16": '"bf16"'}
@@ -28,7 +28,9 @@ _REGISTERS = 65536
 
 
 def half_options(thin: ThinChoice | None) -> dict[str, int | str]:
-    """Return the options of 16-bit elements that choose between wgmma and mma.sync, and those of both.
+    """Return the options of 16-bit elements that choose the instructions, wgmma or mma.sync, and those of each.
+
+    Of mma.sync there are two kernels, with tiles of A and with row panels of it.
 
     ``together``: blocks of a cluster, which share k. Of mma.sync alone ``slices``: warps that take turns along k;
     ``resident``: blocks that are to fit on a multiprocessor.
@@ -36,7 +38,7 @@ def half_options(thin: ThinChoice | None) -> dict[str, int | str]:
     if thin is None or thin.unit == "wgmma":
         return {"unit": "wgmma", "slices": 1, "together": 1 if thin is None else thin.together, "resident": 1}
     tile = thin.tile
-    return {"unit": "mma", "slices": tile.slices, "together": thin.together, "resident": tile.blocks}
+    return {"unit": thin.unit, "slices": tile.slices, "together": thin.together, "resident": tile.blocks}
 
 
 def add_half_mma_product(program: Program, plan: Plan, product: Product) -> None:
@@ -78,7 +80,7 @@ def add_half_mma_product(program: Program, plan: Plan, product: Product) -> None
         "CLUSTER": cluster,
         "GROUP": GROUP,
         "KIND": _KINDS[problem.input_dtype.name],
-        "UNIT_A": _unit(a),
+        "UNIT_A": unit_of(a),
         "UNIT_B": WIDE if is_aligned(b, _ITEMSIZE) else _ITEMSIZE,
         "WIDTH": bytes_at_once(out, _SUM_BYTES) // _SUM_BYTES,
         "ACCUMULATE": to.accumulate,
@@ -97,6 +99,6 @@ def shared_bytes(launch: Launch, slices: int) -> int:
     return max(launch.stages * stage, slices * launch.bm * (launch.bn + _SUM_PAD) * _SUM_BYTES)
 
 
-def _unit(a: Matrix) -> int:
+def unit_of(a: Matrix) -> int:
     """Return the bytes of which all rows of A begin at multiples: 16, 4 or 2."""
     return next((unit for unit in (WIDE, 4) if a.ld * _ITEMSIZE % unit == 0 and a.alignment % unit == 0), _ITEMSIZE)

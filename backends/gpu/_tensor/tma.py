@@ -25,10 +25,10 @@ CLUSTERS = (1, 2, 4)
 # Clusters"); and the most by which lines of sums are longer than those of a tile (wgmma_tile.cuh).
 TOGETHER, _SUM_PAD, _SUM_BYTES = (1, 2, 4, 8), 8, 4
 _ONE = np.float32(1)
-# Blocks that a multiprocessor holds at once if rows and columns of a tile are at most so many, for want of registers,
-# and the shared memory that it has for them: 1 KiB of each block is the system's (CUDA C++ Programming Guide, compute
-# capability 9.0).
-_MOST_RESIDENT, _SMALL, _ROOM_OF_ALL = 2, 224, (228 - 2) << 10
+# Most blocks of a multiprocessor at once, and the shared memory that each takes of its own (CUDA C++ Programming Guide,
+# compute capability 9.0). Registers of a multiprocessor, and those of a thread that computes beside its sums.
+_MOST_RESIDENT, _ROOM_OF_ALL, _ROOM_OF_SYSTEM = 6, 228 << 10, 1 << 10
+_REGISTERS, _BESIDE_SUMS, _STEP_OF_REGISTERS = 1 << 16, 32, 8
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
 # How rows of C are stored (store_rows.cuh). By fours take tiles with a multiple of 16 columns: 50000 x 128 x 128 in
@@ -157,13 +157,13 @@ def add_tma(
     to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(k, tma.bk))
     width = width or bytes_at_once(to.out, itemsize) // itemsize
     store = _store_of(width, itemsize, launch, product) if tma.has_stores else _STAGED
-    tma = tma._replace(room=_LINE_ROOM_BYTES) if store == _LINES else tma
+    tma = tma._replace(room={_LINES: _LINE_ROOM_BYTES, _FOURS: 0}.get(store, tma.room))  # lanes exchange fours
     shared = tma.shared_bytes(launch)
     if together > 1:
         _check_sums(launch, shared - launch.bm // _GROUP_ROWS * tma.room - _SWIZZLE_ALIGNMENT, by_columns=by_columns)
     device.fitting("gpu-tensor-core", shared, launch)
     threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
-    resident = _MOST_RESIDENT if launch.bm + launch.bn <= _SMALL and _MOST_RESIDENT * shared <= _ROOM_OF_ALL else 1
+    resident = _resident(launch, shared)
     macros = {
         "BM": launch.bm,
         "BN": launch.bn,
@@ -188,6 +188,13 @@ def add_tma(
     out, extremes = to.out, product.extremes
     program.launch(kernel, blocks, *maps, out.place, *sides, k, out.ld, alpha, extremes, *split, *beside)
     add_sums(program, plan, product, tile, tail)
+
+
+def _resident(launch: Launch, shared: int) -> int:
+    """Return how many blocks, each with so many bytes of shared memory, a multiprocessor holds at once."""
+    threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
+    needed = ceil_div(launch.bn // 2 + _BESIDE_SUMS, _STEP_OF_REGISTERS) * _STEP_OF_REGISTERS
+    return max(1, min(_MOST_RESIDENT, _ROOM_OF_ALL // (shared + _ROOM_OF_SYSTEM), _REGISTERS // (threads * needed)))
 
 
 def _together(tma: TmaKernel, plan: Plan) -> int:

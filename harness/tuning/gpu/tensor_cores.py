@@ -95,7 +95,11 @@ HOPPER_DEPTH = 16
 # an operand, float64 is faster of rows, which a pass makes. Time by columns to turned (H200, 2026-11-24), of tiles that
 # the copy engine brings: B 1.05 at 4096, 0.85 at 500 x 500 x 20000; A 1.03 and 0.78. Of the others: B 1.12 at 1501 x
 # 1503 x 1502, where C is large both ways, and 0.33 to 0.4 where it is thin; A is never slower.
-BY_COLUMNS = {("float64", "mma"), ("float64", "tma"), ("float16", "wgmma"), ("bfloat16", "wgmma")}
+BY_COLUMNS = {
+    ("float64", "mma"),
+    ("float64", "tma"),
+    *((x, unit) for x in ("float16", "bfloat16") for unit in ("wgmma", "panels")),
+}
 TURNED_FROM = 1024
 # Rows and columns of a warp where one of A and B is read by columns: with 32 x 64 registers spill.
 WARPS_BY_COLUMNS = {"wm": 64, "wn": 32}
@@ -234,6 +238,7 @@ def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
         "tma": {"a": problem.n, "b": problem.m},
         "mma": {"a": 0, "b": min(problem.m, problem.n)},
         "wgmma": {"a": 0, "b": 0},
+        "panels": {"a": TURNED_FROM, "b": 0},
     }
     return frozenset(x for x in "ab" if uses[unit][x] < TURNED_FROM)
 

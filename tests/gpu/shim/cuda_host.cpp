@@ -59,7 +59,7 @@ static const int COPIES = 512;  // in flight at most, of one thread
 static ucontext_t origin;
 static jmp_buf scheduler;
 static Fiber* running;
-char* shared_memory;
+char *shared_memory, *shared_end;
 static void (*call_kernel)();
 
 // Neither of the two is inlined: who calls them has variables, which a jump would not restore.
@@ -184,7 +184,7 @@ const char* launch(void (*call)(), const unsigned* grid, const unsigned* block, 
     const size_t page = 4096, room = (shared_bytes + page - 1) / page * page;
     char* memory = (char*)mmap(0, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(memory + room, page, PROT_NONE);
-    shared_memory = memory + room - shared_bytes;
+    shared_end = memory + room, shared_memory = shared_end - shared_bytes;
 
     static char signal_stack[64 << 10];
     stack_t old_stack, new_stack = {};

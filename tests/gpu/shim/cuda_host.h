@@ -60,7 +60,7 @@ void check_aligned(const void* pointer, size_t bytes);
 
 enum State { NEW, WAITING, DONE };
 
-extern char* shared_memory;
+extern char *shared_memory, *shared_end;
 extern unsigned turn;  // of all fibers, from barrier to barrier
 extern int votes[2];   // whether all who met at the barrier of an even, or odd, turn said yes
 

@@ -52,6 +52,7 @@ inline void mma_half(float* c, const unsigned* a, const unsigned* b)
 }
 
 inline void load_matrices(unsigned* to, const void* row) { shim::take_matrices(to, row, 4, false); }
+inline void load_two_matrices(unsigned* to, const void* row) { shim::take_matrices(to, row, 2, false); }
 inline void load_transposed(unsigned* to, const void* row) { shim::take_matrices(to, row, 4, true); }
 inline void load_two_transposed(unsigned* to, const void* row)
 {

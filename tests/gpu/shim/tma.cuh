@@ -28,11 +28,18 @@ struct Box {
     unsigned to;
     int column, row, layer;
 };
+struct Run {
+    unsigned to;
+    const void* from;
+    int bytes;
+};
 struct Barrier {
     int expected, pending, parity;
     long long bytes;
     Box boxes[16];
     int box_count;
+    Run runs[32];
+    int run_count;
 };
 static Barrier barriers[64];
 static const void* first_barrier;
@@ -71,12 +78,13 @@ inline void perform(const Box& box)
 
 inline unsigned shared_address(const void* p)
 {
-    if (p == shim::shared_memory) return 0;
+    if (p >= shim::shared_memory && p < shim::shared_end)
+        return (unsigned)((const char*)p - shim::shared_memory);
     if (!shim::first_barrier) shim::first_barrier = p;
     return shim::BARRIERS + (unsigned)((const char*)p - (const char*)shim::first_barrier);
 }
 
-inline void make_barrier(unsigned barrier, int arrivals) { shim::barrier_at(barrier) = {arrivals, arrivals, 0, 0, {}, 0}; }
+inline void make_barrier(unsigned barrier, int arrivals) { shim::barrier_at(barrier) = {arrivals, arrivals, 0, 0, {}, 0, {}, 0}; }
 inline void publish_barriers() { shim::left = 0; }
 
 inline void end_reads() {}
@@ -103,12 +111,32 @@ inline void wait(unsigned barrier, int parity)
             shim::perform(it.boxes[box]);
             it.bytes -= it.boxes[box].from->box_rows * 128;
         }
-        if (it.box_count) it.box_count = 0, shim::conclude(it);
+        for (int run = 0; run < it.run_count; ++run) {
+            memcpy(shim::shared_at(it.runs[run].to), it.runs[run].from, it.runs[run].bytes);
+            it.bytes -= it.runs[run].bytes;
+        }
+        if (it.box_count + it.run_count) it.box_count = it.run_count = 0, shim::conclude(it);
         if (it.parity != parity) return;
         if (turns == shim::PATIENCE) shim::fail("threads wait for each other");
         shim::leave(shim::WAITING);
     }
 }
+
+inline void copy_run(unsigned to, const void* from, int bytes, unsigned barrier)
+{
+    shim::Barrier& it = shim::barrier_at(barrier);
+    if (it.run_count == 32) shim::fail("the shim has no room for more copies");
+    if (bytes % 16 || to % 16 || (unsigned long long)from % 16) shim::fail("a run is no granules");
+    it.runs[it.run_count++] = {to, from, bytes};
+}
+
+inline void end_writes() {}
+inline void store_run(void* to, unsigned from, int bytes)
+{
+    if (bytes % 16 || from % 16 || (unsigned long long)to % 16) shim::fail("a run is no granules");
+    memcpy(to, shim::shared_at(from), bytes);
+}
+inline void await_stores() {}
 
 // `layer` is given of stacks of matrices alone.
 inline void copy_box(unsigned to, const TensorMap* from, unsigned barrier, int column, int row, int layer = -1)

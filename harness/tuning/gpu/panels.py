@@ -1,0 +1,102 @@
+"""Row panels of A for a tall, narrow C in 16 bits: when, by how many warps, in how much time."""
+
+from __future__ import annotations
+
+import math
+
+from harness.plan import WARP, Launch
+from harness.problem import Problem
+from harness.tuning.gpu.thin_model import IN_L2, MULTIPROCESSORS, Choice, Tile
+
+# Rows of a panel, steps of k of an instruction and its columns, elements of 16 bytes, bytes of an element and of a sum.
+ROWS, STEP, COLUMNS, GRANULE, NARROW, WIDE = 16, 16, 8, 8, 2, 4
+
+# Bytes by which a panel may begin within a granule, and fragments of its last row reach beyond it.
+SLACK = GRANULE * NARROW + STEP * NARROW
+
+# Elements of the shortest rows that are brought one by one. Time over that of whole panels, 8 columns, 16-bit elements:
+# 16 steps of k 2.0, 48 2.0, 192 0.6 (H100 and H200, 2026-11-26).
+SHORTEST_ROW_ALONE = 128
+
+# Shared memory that a block may have, that of a multiprocessor, and what each block takes of it besides. Registers of a
+# multiprocessor, and of a thread beside its sums.
+MOST_SHARED, ROOM, ROOM_OF_SYSTEM = 227 << 10, 228 << 10, 1 << 10
+REGISTERS, BESIDE_SUMS, STEP_OF_REGISTERS, MOST_RESIDENT = 1 << 16, 48, 8, 8
+
+# C that panels are thought of for: most columns, fewest rows, and how many times as many rows as columns.
+NARROWEST, FEWEST_ROWS, TALL = 72, 1024, 4
+
+# Warps of a block: the first if C then has so many blocks and they fit. With one stage, since the warps of a
+# multiprocessor wait at different times. Time over that of the best of 5 such plans, 264 products (H100, 2026-11-26):
+# these 1.02, always 8 warps 1.03, 4 warps 1.04, two stages 1.05; panels of 32 rows 1.08 to 1.13.
+WARPS, FEWEST_BLOCKS, STAGES = (8, 4), 66, 1
+
+# The time of a product, fitted to 581 launches (H100 and H200, 2026-11-26): of a launch [s]; bytes of A and B in a
+# second, from memory and from L2, and of C; time of a step of a panel whose rows begin anywhere, on a multiprocessor,
+# of a byte of B, and of a panel of each warp. The order of the norm says that they overlap little.
+LAUNCH_S, FAR, NEAR, WRITE = 1.68e-6, 4.44e12, 6.84e12, 4.3e12
+STEP_S, B_BYTE_S, PANEL_S, NORM = 4.8e-10, 9.9e-11, 4e-7, 0.75
+
+# Of that time, as the models of other tiles say too little for such products: with 1, 0.9, 0.8 the choice takes 1.019,
+# 1.014, 1.0135 of the time of the fastest.
+SHARE = 0.9
+
+
+def choose(problem: Problem) -> Choice | None:
+    """Return the panels of a product; None where they do not suit it."""
+    m, n, k = problem.m, problem.n, problem.k
+    is_tall = n <= NARROWEST and m >= max(FEWEST_ROWS, TALL * n)
+    if not is_tall or problem.layout[0] == "F" or problem.triangle or not k:
+        return None
+    columns, by_columns = -(-n // COLUMNS) * COLUMNS, problem.layout[1] == "F"
+    for warps in WARPS:
+        block = warps * ROWS
+        stage = stage_bytes(ROWS, odd_granules(k) if takes_rows_alone(k) else k)
+        shared = b_bytes(columns, k, by_columns=by_columns) + warps * (STAGES * stage + ROWS * n * WIDE)
+        if shared <= MOST_SHARED and (warps == WARPS[-1] or m >= FEWEST_BLOCKS * block):
+            tm, tn = ROWS // 8, columns // 4  # of a lane, as fragments have them
+            launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)
+            return Choice(Tile(launch, 0, 0, _resident(warps, columns, shared)), shares=1)
+    return None
+
+
+def _resident(warps: int, columns: int, shared: int) -> int:
+    """Return how many blocks a multiprocessor holds at once."""
+    of_thread = -(-(columns * ROWS // WARP + BESIDE_SUMS) // STEP_OF_REGISTERS) * STEP_OF_REGISTERS
+    return max(1, min(MOST_RESIDENT, ROOM // (shared + ROOM_OF_SYSTEM), REGISTERS // (warps * WARP * of_thread)))
+
+
+def time_s(problem: Problem, choice: Choice) -> float:
+    """Return the time of a product [s], by the model."""
+    m, n, k, launch = problem.m, problem.n, problem.k, choice.tile.launch
+    read, written = NARROW * k * (m + n), WIDE * m * n
+    far = min(max((read + written - IN_L2[0]) / (IN_L2[1] - IN_L2[0]), 0), 1)
+    memory_s = read * (far / FAR + (1 - far) / NEAR) + written / WRITE
+    panels, steps = math.ceil(m / ROWS), math.ceil(k / STEP)
+    blocks = min(math.ceil(m / launch.bm), MULTIPROCESSORS * choice.tile.blocks)
+    of_rows_s = panels / min(blocks, MULTIPROCESSORS) * steps * STEP_S if k % GRANULE else 0
+    steps_s = of_rows_s + B_BYTE_S * NARROW * steps * STEP * launch.bn
+    panels_s = math.ceil(panels / (blocks * launch.bm // ROWS)) * PANEL_S
+    return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))
+
+
+def odd_granules(elements: int) -> int:
+    """Return the elements of so many granules, or one more, that they are an odd number: lines in different banks."""
+    return (-(-elements // GRANULE) // 2 * 2 + 1) * GRANULE
+
+
+def takes_rows_alone(k: int) -> bool:
+    """Return whether rows of A without gaps are brought one by one: else many would lie in the same banks."""
+    return k >= SHORTEST_ROW_ALONE and k % (2 * GRANULE) == 0
+
+
+def b_bytes(columns: int, k: int, *, by_columns: bool) -> int:
+    """Return the shared memory for B, so many columns and the steps of all instructions, lines as they lie."""
+    steps = -(-k // STEP) * STEP
+    lines, elements = (columns, steps) if by_columns else (steps, columns)
+    return lines * odd_granules(elements) * NARROW
+
+
+def stage_bytes(rows: int, apart: int) -> int:
+    """Return the shared memory for a panel of rows of A, which lie so many elements apart."""
+    return -(-(rows * apart * NARROW + SLACK) // 16) * 16

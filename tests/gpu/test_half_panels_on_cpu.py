@@ -1,0 +1,149 @@
+"""Products of 16-bit elements by row panels of A, executed: the same .cu file, instructions emulated lane by lane."""
+
+import numpy as np
+import pytest
+
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._program.program import Matrix, Place
+from harness import SEMIRINGS, Operands
+from harness.errors import PlanError, VerificationError
+from harness.machine import detect
+from harness.problem import Problem
+from harness.proof.verify import verify
+from harness.tuning.gpu import panels
+from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.simt_products import RUNGS, use_the_cpu
+from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
+
+RUNG = RUNGS["gpu-tensor-core"]
+PANELS = {"unit": "panels", "bm": 32, "bn": 24, "bk": 16, "wm": 16, "wn": 24, "tm": 2, "tn": 6, "stages": 2,
+          "slices": 1, "together": 1, "resident": 1, "shares": 1, "blocks": 2}  # fmt: skip
+# m x n x k: rows of A and B that begin at multiples of 16, 4 and 2 bytes; the ends of panels, of k and of columns; more
+# panels than stages of all warps; runs of less than a granule.
+SIZES = ((1, 1, 1), (16, 24, 16), (17, 8, 24), (203, 24, 40), (150, 23, 30), (129, 7, 33), (3, 17, 5))
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
+
+
+def problem(size, dtype="bfloat16", **more):
+    narrow = np.dtype(dtype if dtype == "float16" else getattr(pytest.importorskip("ml_dtypes"), dtype))
+    return Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32), operand_dtype=narrow, **more)
+
+
+def shifted(x, elements, gap=0):
+    """Return a copy of a matrix that begins so many elements further on, its rows with a gap between."""
+    rows, columns = x.shape
+    room = np.full(elements + rows * (columns + gap), 7, x.dtype)
+    view = room[elements:].reshape(rows, columns + gap)[:, :columns]
+    view[...] = x
+    return view
+
+
+def compute(size, dtype="bfloat16", *, accumulate=False, alpha=None, lay=None, **parameters):
+    of = problem(size, dtype, accumulate=accumulate, alpha=alpha)
+    operands = Operands.generate(of, sum(size))
+    if lay:
+        operands = Operands(*lay(operands.a, operands.b), operands.c, operands.out)
+    plan = RUNG.plan(of, detect()).override({**PANELS, **parameters})
+    execution = RUNG.prepare(plan, operands)
+    execution.run()
+    verify(of, operands, execution.result(), seed=1, extra_error=RUNG.extra_error(plan, operands))
+
+
+@needs_compiler
+@pytest.mark.no_cover
+class TestOnTheCpu:
+    @pytest.fixture(autouse=True)
+    def _on_the_cpu(self, monkeypatch):
+        use_the_cpu(monkeypatch)
+
+    @pytest.mark.parametrize("dtype", ("bfloat16", "float16"))
+    def test_products_are_right_wherever_rows_begin(self, dtype):
+        for number, size in enumerate(SIZES):
+            compute(size, dtype, accumulate=number % 2 == 1, alpha=-1.5 if number > 2 else None)
+
+    def test_operands_may_begin_anywhere_with_gaps_between_rows(self):
+        for k, gap in ((24, 0), (30, 2), (33, 0), (21, 6)):
+            compute((70, 20, k), lay=lambda a, b, gap=gap: (shifted(a, 3, gap), shifted(b, 5)))
+
+    def test_b_may_lie_by_columns(self):
+        for size in ((50, 24, 40), (37, 13, 29)):
+            compute(size, accumulate=True, lay=lambda a, b: (a, np.asfortranarray(b)))
+
+    def test_other_panels(self):
+        for wide in (
+            {"bm": 64, "wm": 32, "tm": 4},
+            {"bm": 64, "bn": 40, "wn": 40, "tn": 10, "stages": 1},
+            {"stages": 3},
+        ):
+            compute((140, 21, 35), **wide)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            ("if (run + lane < elements)", "if (run + lane + 1 < elements)"),
+            ("if (exist < 2) of_a[i][v] &=", "if (exist < 0) of_a[i][v] &="),
+            ("request(panel + STAGES * next, stage);", "request(panel + next, stage);"),
+            ("if (++stage == STAGES) stage = 0, parity ^= 1;", "if (++stage == STAGES) stage = 0;"),
+            ("if (row >= m) continue;", ""),
+            ("left = line < lines ? elements - first : 0", "left = elements - first"),
+            ("float x = alpha * sums", "float x = sums"),
+        ],
+    )
+    def test_planted_mistakes_are_found(self, monkeypatch, edit):
+        use_the_cpu(monkeypatch, edits=(edit,))
+        with pytest.raises((VerificationError, KernelFault)):
+            compute((203, 23, 35), alpha=2.0)
+
+
+@pytest.mark.parametrize(
+    ("size", "parameters"),
+    [
+        ((99, 25, 40), {}),
+        ((99, 24, 40), {"wn": 12, "tn": 3}),
+        ((99, 24, 40), {"bm": 64, "wm": 64, "tm": 8}),
+        ((99, 24, 40), {"shares": 2}),
+        ((9999, 24, 9000), {}),
+    ],
+)
+def test_products_that_no_panels_compute_are_refused(size, parameters):
+    with pytest.raises(PlanError):
+        program(size, **{**PANELS, **parameters})
+
+
+def test_tall_products_are_computed_so():
+    for size in ((230577, 7, 44), (40000, 20, 301), (30000, 24, 248), (1500, 3, 50)):
+        plan = RUNG.plan(problem(size), detect())
+        assert plan.options["unit"] == "panels"
+        assert plan.launch.bn - 8 < size[1] <= plan.launch.bn
+    for size, more in (((1000, 24, 248), {}), ((30000, 100, 248), {}), ((40000, 20, 301), {"layout": "FCC"})):
+        assert RUNG.plan(problem(size, **more), detect()).options["unit"] != "panels"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("k", [33, 40, 42, 192], ids=["odd rows", "granules", "even rows", "rows alone"])
+def test_kernels_of_all_panels_fit_their_multiprocessor(k):
+    for columns in (8, 24, 40, 72):
+        of = problem((50000, columns, k))
+        choice = panels.choose(of)
+        (kernel,) = program((50000, columns, k), **vars(choice.tile.launch), unit="panels", slices=1, together=1,
+                            resident=choice.tile.blocks, shares=1).kernels()  # fmt: skip
+        taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
+        assert not taken.spill_bytes
+        assert taken.registers * kernel.block[0] * choice.tile.blocks <= 65536
+        assert choice.tile.blocks * (kernel.shared_bytes + 1024) <= 228 << 10
+
+
+def test_triangles_are_refused():
+    of = problem((24, 24, 64), triangle="d")
+    with pytest.raises(PlanError, match="triangle"):
+        RUNG.program(RUNG.plan(of, detect()).override(PANELS), *matrices(of))
+
+
+def matrices(of):
+    return (Matrix(Place(x), ld) for x, ld in (("a", of.k), ("b", of.n), ("out", of.n)))
+
+
+def program(size, **parameters):
+    of = problem(size)
+    return RUNG.program(RUNG.plan(of, detect()).override(parameters), *matrices(of))
