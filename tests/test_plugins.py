@@ -43,7 +43,8 @@ class Execution:
         self.compute, self.problem, self.operands = compute, problem, operands
 
     def run(self):
-        self.compute(self.problem, self.operands)
+        with np.errstate(all="ignore"):
+            self.compute(self.problem, self.operands)
 
     def wait(self):
         pass

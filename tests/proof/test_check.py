@@ -111,6 +111,14 @@ class ScalesInPlace(Good):
         return super().value(problem, operands)
 
 
+class Warns(Good):
+    """Prints what NumPy says of infinities, wherever the caller does not silence it."""
+
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        with np.errstate(all="warn"):
+            super().compute(problem, operands)
+
+
 class Drops(Good):
     """Drops NaN, as a masked kernel might."""
 
@@ -177,6 +185,13 @@ def test_a_bad_backend_is_found_out_and_told_why(cls: type[Good], dtype: np.dtyp
     details = "\n".join(f"{finding.what}: {finding.detail}" for finding in _failures(cls(), dtype))
     with pytest.raises(AssertionError, match=says):
         raise AssertionError(details)
+
+
+@pytest.mark.filterwarnings("ignore")  # as for a user, whose warnings are no errors
+def test_a_backend_that_warns_of_infinities_is_found_out() -> None:
+    details = [finding.detail for finding in _failures(Warns(), FLOAT)]
+    assert details
+    assert all("RuntimeWarning" in detail for detail in details)
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("idea", ""), ("source", None), ("name", 3), ("step", "1")])
