@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
 import numpy as np
@@ -223,9 +224,10 @@ def test_ranks_end_with_a_killed_parent_whatever_they_do(how):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_has_waited_for_its_ranks(number, tmp_path):
-    traces = ranks.Traces()
+    traces, temporary = ranks.Traces(), tmp_path / "temporary"
+    temporary.mkdir()
     command = [sys.executable, "-m", "harness", "run", "dist_volume", "--preset", "smoke", "--results", str(tmp_path)]
-    with ranks.started(command, **traces.variables) as process:
+    with ranks.started(command, TMPDIR=str(temporary), **traces.variables) as process:
         deadline = time.monotonic() + 60
         while sum("_job.rank" in line for line in traces.processes()) < 3:  # the launcher's line has it too
             assert process.poll() is None, process.communicate()
@@ -237,6 +239,18 @@ def test_a_run_that_is_stopped_has_waited_for_its_ranks(number, tmp_path):
         left = {pid: line for pid, line in running.items() if pid != process.pid and Path(f"/proc/{pid}").exists()}
         assert left == {}, "running, or ended and not waited for"
         assert traces.processes() == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_no_other_user_reaches_the_ranks(monkeypatch):
+    name = "\0gemm-harness-a-test"
+    with Listener(name, "AF_UNIX") as listener, Client(name, "AF_UNIX") as theirs, listener.accept() as ours:
+        assert job._is_of_this_user(ours)
+        theirs.send("still open")
+        assert ours.recv() == "still open"
+        other = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: other)
+        assert not job._is_of_this_user(ours)
 
 
 def test_shared_memory_may_be_larger_than_files(rng):

@@ -4,7 +4,8 @@ The ranks live until this process ends. Each sleeps on a socket of its own while
 What one of them raises is raised here; the death of one is the death of all. Either way the job is ended as a whole,
 and the next product starts another, see `backends.distributed._job.jobs`.
 
-Each rank has a second socket, its lifeline. The kernel ends the rank when this side of it is closed, whatever the rank
+The sockets have a name and no file, since nobody would remove one if this process were killed while ranks start. Each
+rank has a second socket, its lifeline. The kernel ends the rank when this side of it is closed, whatever the rank
 does. It is closed however this process ends.
 """
 
@@ -15,12 +16,14 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from multiprocessing.connection import Connection, Listener, wait
+from multiprocessing.connection import Connection, Listener, answer_challenge, deliver_challenge, wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -37,6 +40,13 @@ _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NU
 
 class RankFailed(HarnessError):
     """A rank raised an exception or ended; the message says which and why. The job has been ended."""
+
+
+def _is_of_this_user(connection: Connection) -> bool:
+    """Return whether a process of this user has opened a socket: by its name, those of all users can."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as peer:
+        _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return bool(user == os.geteuid())
 
 
 class Shape(NamedTuple):
@@ -75,15 +85,12 @@ class Job:
         self._lifelines: list[Connection] = []
         self.pids: list[int] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 closed by end
-        key = secrets.token_bytes(32)
-        with (
-            tempfile.TemporaryDirectory(prefix="gemm-harness-") as folder,
-            Listener(f"{folder}/ranks", "AF_UNIX", backlog=2 * shape.ranks, authkey=key) as listener,
-        ):
+        name, key = f"gemm-harness-{secrets.token_hex(16)}", secrets.token_bytes(32)
+        with Listener(f"\0{name}", "AF_UNIX", backlog=2 * shape.ranks) as listener:
             with working_directory():  # that of the launcher, and of the ranks
-                self._process = self._start(str(listener.address), key)
+                self._process = self._start(name, key)
             try:
-                self._accept(listener)
+                self._accept(listener, key)
             except BaseException:
                 self.end()
                 raise
@@ -168,8 +175,8 @@ class Job:
         for connection in (*self._ranks, *self._lifelines):
             connection.close()
 
-    def _start(self, address: str, key: bytes) -> subprocess.Popen[bytes]:
-        rank = [sys.executable, "-P", "-m", "backends.distributed._job.rank", address]
+    def _start(self, name: str, key: bytes) -> subprocess.Popen[bytes]:
+        rank = [sys.executable, "-P", "-m", "backends.distributed._job.rank", name]
         pools = dict.fromkeys(_POOLS, str(self.shape.threads))
         path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
         mpiexec = launcher.mpiexec() or "mpiexec"
@@ -192,7 +199,7 @@ class Job:
             start_new_session=True,
         )
 
-    def _accept(self, listener: Listener) -> None:
+    def _accept(self, listener: Listener, key: bytes) -> None:
         """Wait until each rank has opened its two sockets, and told who it is."""
         connections: dict[tuple[str, int], Connection] = {}
         deadline = time.monotonic() + START_S
@@ -202,6 +209,11 @@ class Job:
         while len(connections) < 2 * self.shape.ranks:
             try:
                 connection = listener.accept()
+                if not _is_of_this_user(connection):
+                    connection.close()
+                    continue
+                deliver_challenge(connection, key)
+                answer_challenge(connection, key)
             except TimeoutError:
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     raise self._ended("did not start") from None

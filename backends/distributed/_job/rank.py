@@ -1,4 +1,4 @@
-"""One rank of a job, seen from inside: ``mpiexec -n P python -m backends.distributed._job.rank ADDRESS``.
+"""One rank of a job, seen from inside: ``mpiexec -n P python -m backends.distributed._job.rank NAME``.
 
 It answers commands that come over its socket, one at a time. An exception is the answer to its command; the parent then
 kills the job, since other ranks may wait for this one. The parent's side is `backends.distributed._job.job`.
@@ -177,14 +177,14 @@ class Rank:
             self._held.pop(number).share.close()
 
 
-def main(address: str) -> None:
+def main(name: str) -> None:
     """Answer commands until the parent asks to stop, or has gone."""
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
     forget_names()
     key = bytes.fromhex(os.environ.pop("GEMM_HARNESS_JOB_KEY"))
-    connection, lifeline = (_connected(address, key, role, comm) for role in ("commands", "lifeline"))
+    connection, lifeline = (_connected(name, key, role, comm) for role in ("commands", "lifeline"))
     _end_with(lifeline)
     rank = Rank(comm)
     while True:
@@ -197,9 +197,9 @@ def main(address: str) -> None:
         connection.send(_answer(getattr(rank, command), arguments))
 
 
-def _connected(address: str, key: bytes, role: str, comm: Any) -> Connection:
+def _connected(name: str, key: bytes, role: str, comm: Any) -> Connection:
     """Open a socket to the parent, and say what it is for and who this is, of how many."""
-    connection = Client(address, "AF_UNIX", authkey=key)
+    connection = Client(f"\0{name}", "AF_UNIX", authkey=key)  # a name that is no file, as Linux has
     connection.send((role, comm.Get_rank(), comm.Get_size(), os.getpid()))
     return connection
 
