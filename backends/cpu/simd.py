@@ -155,7 +155,7 @@ class Simd(Backend):
 
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(ops, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
-        largest = min(numbers.in_place_up_to, tuning_simd.SIMD_AT_ONCE)
+        largest = min(numbers.in_place_up_to, tuning_simd.largest_at_once(machine.threads))
         batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
         return plain_products(key, largest, loops_of, batches, adds=adds)
 

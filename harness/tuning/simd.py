@@ -73,8 +73,9 @@ SIMD_TURNED_ROWS, SIMD_TURNED_TERMS, SIMD_TURNED_COLUMNS = 64, 16, 4
 # float64, 1024 columns and terms, 100 rows 1.03, 200 rows 0.98. Measured as above.
 SIMD_ROWS_AT_BAD_DISTANCE, SIMD_LOW_BYTES = 256, 1024
 
-# Up to this m, n and k a plain product is computed directly, without a plan, on one thread.
-SIMD_AT_ONCE = 128
+# Up to this m, n and k a plain product is computed directly, without a plan, on one thread. Where several threads may
+# be used, up to the second: 40 us in float64, as waking them takes 20 to 30 (docs/lab/2026-11-26-many-threads.md).
+SIMD_AT_ONCE, SIMD_AT_ONCE_BESIDE_THREADS = 128, 104
 
 # Up to so many pairs, 10 us, a product on one thread keeps the GIL. Releasing it costs 0.05 to 0.1 us.
 SIMD_MOST_PAIRS_WITH_GIL = 1 << 19
@@ -183,6 +184,11 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
         largest = mr
     nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
     return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
+
+
+def largest_at_once(threads: int) -> int:
+    """Return up to which m, n and k a plain product is computed directly, where it may use so many threads."""
+    return SIMD_AT_ONCE if threads == 1 else SIMD_AT_ONCE_BESIDE_THREADS
 
 
 def flat_strips(row_bytes: int) -> int:

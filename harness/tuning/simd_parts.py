@@ -10,9 +10,10 @@ import math
 from harness.problem import Problem
 from harness.tuning.cpu import KIB
 
-# Fewest pairs for each of several threads: waking one costs about 10 us. (Called again at once, a thread still spins
-# and costs about 3 us: then a quarter of this, or less, would be better.)
-SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 20
+# Fewest pairs for each of several threads, 5 to 10 us: waking one costs about 10 us, and one that still spins 3.
+# Speed over four times as many, 16 threads, called again at once: 160 x 160 x 160 float64 2.4, float32 1.8; 8 x 1000 x
+# 1000 2.5, 1.5; 1000 x 200 x 16 1.8, 1.7 (docs/lab/2026-11-26-many-threads.md).
+SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 18
 
 # The same of a matrix by a vector, whose pairs take as long as reading them. Speed of two threads over one, called
 # again at once: 520 x 520 1.49 (float32), 1.55 (float64), 700 x 700 1.44, 1.69, 1000 x 1000 1.4, 1.3, 30 x 10000 1.59,
@@ -56,6 +57,11 @@ SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * K
 # Measured on the Xeon of docs/lab/2026-11-23-scaling.md.
 SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 16
 SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 23, 4
+
+# Fewer rows of A than this do not repay panels that all threads share, which pass through memory: each thread packs for
+# its own columns. Speed over sharing, 16 threads, float64 and float32: 64 x 4096 x 4096 1.8, 2.0; 128 rows 1.09, 1.38;
+# 256 rows 0.95, 1.0; 512 rows 1.08, 1.1; 100 x 8000 x 1000 1.1, 1.4 (docs/lab/2026-11-26-many-threads.md).
+SIMD_FEWEST_ROWS_TO_SHARE = 640
 
 # A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
 # is cut into so many strips of columns, and for several threads into so many parts a thread. Blocks of so many rows are
@@ -153,7 +159,7 @@ def triangle_grid(m: int, threads: int, parts: int) -> int:
 def shares_panels(m: int, n: int, k: int, threads: int) -> bool:
     """Return whether all threads share one packed B."""
     is_large = m * n * k >= SIMD_FEWEST_PAIRS_TO_SHARE * threads and k > SIMD_FEW_TERMS
-    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large
+    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large and m >= SIMD_FEWEST_ROWS_TO_SHARE
 
 
 def most_shared_bytes(threads: int) -> int:

@@ -95,6 +95,8 @@ def test_it_serves_large_products_on_many_threads_alone(monkeypatch: pytest.Monk
         return api_gemm.Operands(a, b, None, np.empty((size, size)))
 
     monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_PAIRS_TO_SHARE", 1 << 20)
+    assert not is_shared(270, 16)  # fewer rows than repay it
+    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_ROWS_TO_SHARE", 100)
     assert is_shared(270, 16)
     assert not is_shared(270, 2)
     assert not is_shared(128, 16)
