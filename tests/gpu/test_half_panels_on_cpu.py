@@ -126,6 +126,9 @@ def test_kernels_of_all_panels_fit_their_multiprocessor(k):
     for columns in (8, 24, 40, 72):
         of = problem((50000, columns, k))
         choice = panels.choose(of)
+        if choice is None:  # tiles suit it
+            assert columns > 56
+            continue
         (kernel,) = program((50000, columns, k), **vars(choice.tile.launch), unit="panels", slices=1, together=1,
                             resident=choice.tile.blocks, shares=1).kernels()  # fmt: skip
         taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]

@@ -26,6 +26,10 @@ REGISTERS, BESIDE_SUMS, STEP_OF_REGISTERS, MOST_RESIDENT = 1 << 16, 48, 8, 8
 # C that panels are thought of for: most columns, fewest rows, and how many times as many rows as columns.
 NARROWEST, FEWEST_ROWS, TALL = 72, 1024, 4
 
+# Where rows are whole granules, tiles are fast: most columns there, and most elements of B. Time over that of tiles,
+# by n and k: 40, 264 0.74; 48, 64 0.8; 56, 200 1.07; 48, 448 1.57; 40, 800 2.2; 64, 64 1.7; 64, 200 1.8 (H100, H200).
+NARROWEST_OF_GRANULES, MOST_OF_GRANULES = 56, 11_000
+
 # Warps of a block: the first if C then has so many blocks and they fit. With one stage, since the warps of a
 # multiprocessor wait at different times. Time over that of the best of 5 such plans, 264 products (H100, 2026-11-26):
 # these 1.02, always 8 warps 1.03, 4 warps 1.04, two stages 1.05; panels of 32 rows 1.08 to 1.13.
@@ -46,7 +50,8 @@ def choose(problem: Problem) -> Choice | None:
     """Return the panels of a product; None where they do not suit it."""
     m, n, k = problem.m, problem.n, problem.k
     is_tall = n <= NARROWEST and m >= max(FEWEST_ROWS, TALL * n)
-    if not is_tall or problem.layout[0] == "F" or problem.triangle or not k:
+    suits_tiles = k % GRANULE == 0 and (n > NARROWEST_OF_GRANULES or n * k > MOST_OF_GRANULES)
+    if not is_tall or suits_tiles or problem.layout[0] == "F" or problem.triangle or not k:
         return None
     columns, by_columns = -(-n // COLUMNS) * COLUMNS, problem.layout[1] == "F"
     for warps in WARPS:
