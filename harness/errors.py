@@ -28,10 +28,16 @@ class HarnessError(Exception):
         import difflib
 
         known = list(known)
-        close = difflib.get_close_matches(str(name), known, n=1)
+        close = difflib.get_close_matches(str(name), known, n=1) or difflib.get_close_matches(str(name).lower(), known)
         names = known if expected is None else expected
         listed = ", ".join(repr(name) if "," in name else name for name in names)
         return cls(f"unknown {noun} {name!r}", expected=listed, fix=f"did you mean {close[0]!r}?" if close else "")
+
+    def told_by(self, caller: str) -> Self:
+        """Return this error in the name of `caller`, the call that was given what is wrong."""
+        if self.what.startswith(caller):
+            return self
+        return type(self)(f"{caller}: {self.what}", expected=self.expected, got=self.got, fix=self.fix)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.expected, self.got, self.fix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import reprlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,11 +133,12 @@ class Problem:
         if converted is not None and np.isnan(converted):
             raise ProblemError(f"{name} is NaN", expected=f"a value of {self.dtype.name}", got=repr(value))
         if converted is None or (np.asarray(value).dtype == bool) != (self.dtype == bool):
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             raise ProblemError(
                 f"{name} is no value of the product's dtype",
                 expected=f"a scalar that {self.dtype.name} can hold",
-                got=repr(value),
-                fix="change it, or convert a and b to a wider dtype",
+                got=reprlib.repr(value),
+                fix="change it, or convert a and b to a wider dtype" if is_number else "a number of Python or of NumPy",
             )
         one = self.semiring.one(self.dtype)
         return None if one is not None and converted == one else converted

@@ -8,7 +8,7 @@ product stay as they are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -140,8 +140,9 @@ def _conversion(name: str, x: Any, array: Any) -> str:
         return f"{name}[{first!r}] for a field; numpy.lib.recfunctions.structured_to_unstructured({name})"
     if x is None:
         return f"give {name}"
-    if not array.ndim and isinstance(x, Iterator | AbstractSet):  # NumPy takes it for one object
-        return f"numpy.array(list({name}), float), if its elements are numbers"
+    if not array.ndim and isinstance(x, Iterator | AbstractSet | Mapping):  # NumPy takes it for one object
+        values = f"{name}.values()" if isinstance(x, Mapping) else name
+        return f"numpy.array(list({values}), float), if its elements are numbers"
     as_floats = f"{name}.astype(float)" if hasattr(x, "astype") else f"numpy.array({name}, float)"
     return f"{as_floats}, if its elements are numbers"
 
@@ -158,8 +159,12 @@ def _shapes(caller: str, operands: dict[str, Any]) -> tuple[tuple[int, ...], tup
             fix=f"b.T has shape {b.T.shape}" if b.ndim == 2 and b.shape[1] == k else "",
         )
     if c is not None and c.shape[-2:] != (m, n):
+        is_repeated = c.shape[-2] in (1, m) and c.shape[-1] in (1, n)
         raise ProblemError(
-            f"{caller}: c does not have the shape of the product", expected=f"(..., {m}, {n})", got=f"{c.shape}"
+            f"{caller}: c does not have the shape of the product",
+            expected=f"(..., {m}, {n})",
+            got=f"{c.shape}",
+            fix=f"numpy.broadcast_to(c, {(*c.shape[:-2], m, n)})" if is_repeated else "",
         )
     return common_batch(caller, operands, dict.fromkeys(operands, 2)), (m, n, k)
 

@@ -65,8 +65,8 @@ def gemm(
         For this call; None leaves the settings of BLAS and Numba alone.
     dtype : numpy dtype, optional
         Of the sums and of the result. None: ``numpy.result_type`` of a, b and c. ``float32`` for a and b of float16 or
-        of bfloat16, and ``int32`` for a and b of int8 or uint8, make a mixed product: they are multiplied as they are,
-        and c must be of `dtype`.
+        of bfloat16, ``float64`` for those of float32, and ``int32`` for those of int8 or uint8 make a mixed product:
+        they are multiplied as they are, and c must be of `dtype`.
     triangle : str
         ``"a"``: a is symmetric, and nothing above its diagonal is used. ``"d"``: nothing of the result above its
         diagonal is computed; there `out` keeps what it has, and a new result holds the semiring's zero.
@@ -125,11 +125,13 @@ def gemm(
     result = _recall(options, tuple(operands.values()), out)
     if result is not None:
         return result
-    semiring = as_semiring(semiring)
-    threads = check_threads(threads)
-    arguments = read_arguments(
-        "gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype, triangle=triangle
-    )
+    scalars = {"alpha": alpha, "beta": beta}
+    try:
+        semiring = as_semiring(semiring)
+        threads = check_threads(threads)
+        arguments = read_arguments("gemm", operands, semiring, **scalars, out=out, dtype=dtype, triangle=triangle)
+    except ProblemError as error:
+        raise error.told_by("gemm") from None
     return _gemm(arguments, out, backend, threads, key, options)
 
 

@@ -147,7 +147,21 @@ def closure(
     ProblemError
         As in `shortest_paths`, with any cycle that betters the empty path; or if the semiring has no closure here.
     """
-    semiring = as_semiring(semiring)
+    try:
+        return _closure(matrix, as_semiring(semiring), method, block, backend, threads, return_predecessors)
+    except ProblemError as error:
+        raise error.told_by("closure") from None
+
+
+def _closure(
+    matrix: Any,
+    semiring: Semiring,
+    method: str,
+    block: int | None,
+    backend: str,
+    threads: int | None,
+    return_predecessors: bool,
+) -> Any:
     if not semiring.is_named or semiring.name not in CLOSED:
         raise ProblemError(
             f"closure: semiring {semiring.name!r} has no closure here", expected=" or ".join(CLOSED), got=semiring.name
@@ -245,7 +259,8 @@ def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
         )
     array = arrays.module.array(matrix if arrays.on_device else as_array("closure", "the matrix", matrix), order="C")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
-        raise ProblemError("closure: the matrix is not square", expected="shape (n, n)", got=f"shape {array.shape}")
+        got = f"shape {array.shape}" if array.ndim else type(matrix).__name__
+        raise ProblemError("closure: the matrix is not square", expected="shape (n, n)", got=got)
     n = array.shape[0]
     problem = Problem(n, n, n, semiring, array.dtype)
     if array.dtype.kind == "f" and arrays.module.isnan(array).any():

@@ -104,11 +104,14 @@ def einsum(
     arrays = kind_of("einsum", named if out is None else {**named, "out": out})
     inputs = [as_numbers("einsum", arrays, name, x) for name, x in named.items()]
     contraction = read(subscripts, tuple(tuple(x.shape) for x in inputs))
-    semiring = as_semiring(semiring)
-    promoted, result_dtype = _dtypes(inputs, dtype, semiring)
+    try:
+        semiring = as_semiring(semiring)
+        promoted, result_dtype = _dtypes(inputs, dtype, semiring)
+        check_threads(threads)
+    except ProblemError as error:
+        raise error.told_by("einsum") from None
     check_out("einsum", arrays, out, contraction.shape, result_dtype)
     check_backend(backend)  # there may be no product that would
-    check_threads(threads)
     steps = None if path is None else paths.check(path, len(inputs))
     if len(inputs) > 2 and not semiring.is_commutative:
         raise _needs_pairs(semiring, len(inputs))

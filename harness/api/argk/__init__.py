@@ -103,8 +103,7 @@ def gemm_argk(
     options = repeats.options_of_argk(semiring=semiring, backend=backend, threads=threads)
     results = _recall(options, (a, b))
     if results is None:
-        threads = check_threads(threads)
-        arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
+        threads, arguments = _read(a, b, semiring, threads)
         results = _compute(arguments, backend, threads, options)
     product, argk = results
     return product, argk
@@ -117,8 +116,7 @@ def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, thre
     if results is not None:
         check_pair(HOST, out, results[0].shape, (results[0].dtype, ARGK))
         return _copied(results, out)
-    threads = check_threads(threads)
-    arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
+    threads, arguments = _read(a, b, semiring, threads)
     arrays = kind_of("gemm_argk", {"a": a, "b": b, **dict(zip(view_products.NAMES, out, strict=True))})
     check_pair(arrays, out, arguments.shape, (arguments.problem.dtype, ARGK))
     with arrays.in_force():
@@ -129,6 +127,15 @@ def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, thre
         if is_computed_into(arrays, out, arguments.inputs.values()):
             return _compute(arguments, backend, threads, options, out)
         return _copied(_compute(arguments, backend, threads, options), out)
+
+
+def _read(a: Any, b: Any, semiring: str | Semiring, threads: int | None) -> tuple[int | None, Arguments]:
+    """Return the number of threads, and the arguments of a product that selects."""
+    try:
+        count = check_threads(threads)
+        return count, read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
+    except ProblemError as error:
+        raise error.told_by("gemm_argk") from None
 
 
 def _copied(results: Iterable[Any], out: tuple[Any, Any]) -> tuple[Any, Any]:
