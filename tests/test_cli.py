@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from harness.cli import main
+from harness.machine import VERSION
 from harness.run import machine_info
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -253,6 +254,10 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["check", "cpu-naive", "--patience", "nan"], "nan is no number"),
         (["check", "cpu-naive", "--patience", "inf"], "0.1<=x<=1000000"),
         (["calibrate", "--slowdown", "nan"], "nan is no number"),
+        (["bench-compare", "HEAD", "--problem", "min_plus float32 0"], "or sizes, above 0"),
+        (["results", "--json", "--export", "cells.csv"], "give one of them"),
+        (["plot", "--results", "/nowhere", "--preset", "full"], "make experiments PRESET=full"),
+        (["compare", "--contenders", "cpu-simd", "cpu-numpy"], "Missing argument 'OLD'"),
         (["lst"], "No such command 'lst'"),
         (["list", "--jsn"], "--jsn"),
     ],
@@ -276,6 +281,16 @@ def test_a_mistake_ends_the_process_without_a_traceback():
     answer = harness("run", "ladr")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert "did you mean 'ladder'?" in answer.stderr
+
+
+def test_the_version_is_told(in_process):
+    assert in_process("--version").stdout == f"gemm-harness {VERSION}\n"
+
+
+def test_what_is_named_twice_is_done_once(in_process, tmp_path):
+    places = ["--preset", "smoke", "--only", "cpu-naive", "--results", str(tmp_path)]
+    assert re.search(r"^ladder +1$", in_process("run", "ladder", "ladder", *places).stdout, re.MULTILINE)
+    assert in_process("check", "cpu-numpy", "cpu-numpy").stdout.count("cpu-numpy:") == 1
 
 
 def test_without_a_command_it_shows_the_help(in_process):

@@ -11,14 +11,16 @@ import errno
 import gc
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import backends, experiments, judge, page, results, track, tune
 from harness.cli.options import USER_ERROR, complain
 from harness.errors import HarnessError
+from harness.machine import VERSION
 from harness.run import ending
+
 
 EXIT_STATUS = """Exit status: 0 all is well; 1 something that was tried failed (a cell of a run, a check);
 2 the request cannot be carried out as it stands; 130 interrupted (143 by SIGTERM)."""
@@ -29,10 +31,27 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Compare ways to compute matrix products over semirings: prove them right, time them, draw and report.",
     epilog=EXIT_STATUS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    """Print the version and end."""
+    if is_asked:
+        typer.echo(f"gemm-harness {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Compare ways to compute matrix products over semirings: prove them right, time them, draw and report."""
+
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "list": backends.list_backends,

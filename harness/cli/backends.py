@@ -75,7 +75,9 @@ def check(
 
     names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
     failed = 0
-    for backend in [registry.find(name) for name in names]:  # a mistake in any name is reported before work begins
+    for backend in [
+        registry.find(name) for name in dict.fromkeys(names)
+    ]:  # a mistake in any name is reported before work begins
         findings = check_backend(backend, depth=depth) if in_process else _findings(backend, depth, patience)
         failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if failed:
@@ -101,7 +103,7 @@ def _findings(backend: Backend, depth: str, patience: float) -> Iterator[Finding
 
 
 def kernel(
-    backend: Annotated[str, typer.Argument(help="A backend that can list its kernel.")],
+    backend: Annotated[str, typer.Argument(metavar="BACKEND", help="A backend that can list its kernel.")],
     *,
     semiring: Annotated[str, typer.Option(help="Semiring of the product.")] = "plus_times",
     dtype: Annotated[str, typer.Option(help="Dtype of the operands and of the result.")] = "float64",

@@ -104,8 +104,10 @@ def _run_within(minutes: float, experiment: Experiment, preset: str, results: Pa
 
 
 def compare(
-    old: Annotated[str, typer.Argument(help="A folder of results, or a machine, preset, run or commit in one.")],
-    new: Annotated[str, typer.Argument(help="What is judged against it; not with --contenders.")] = "",
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", help="A folder of results, or a machine, preset, run or commit in one.")
+    ],
+    new: Annotated[str, typer.Argument(metavar="[NEW]", help="What is judged against it; not with --contenders.")] = "",
     *,
     contenders: Annotated[
         tuple[str, str] | None, typer.Option(help="Within OLD: judge the first contender against the second.")

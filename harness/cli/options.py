@@ -91,7 +91,7 @@ def chosen_experiments(names: list[str] | None) -> list[Experiment]:
     for name in names or ():
         if name not in known:
             raise ExperimentError.unknown("experiment", name, known)
-    return [known[name] for name in names or known]
+    return [known[name] for name in dict.fromkeys(names or known)]
 
 
 def values_by_axis(where: list[str] | None) -> dict[str, list[str]]:
@@ -137,7 +137,7 @@ def recorded(
             f"{results}: no {'such machine' if slugs else 'results'}{of_preset}",
             expected=f"one of {', '.join(slugs)}" if slugs else "",
             got=", ".join(absent),
-            fix="" if mistyped else "make experiments, or --results FOLDER",
+            fix="" if mistyped else f"make experiments{f' PRESET={preset}' if preset else ''}, or --results FOLDER",
         )
     for slug in chosen:
         stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]

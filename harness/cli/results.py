@@ -57,6 +57,8 @@ def results(
 
     if samples and not export:
         raise typer.BadParameter("--samples is for --export FILE: a table on a terminal has no row for each sample")
+    if as_json and export:
+        raise typer.BadParameter("--json is what is printed, and --export FILE prints no cells: give one of them")
     chosen = query.Selection(
         machines=folders_of(results, machine or ()),
         presets=[preset] if preset else (),

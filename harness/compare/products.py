@@ -49,11 +49,11 @@ def problem(text: str) -> Problem:
     ProblemError
         If it does not describe a product.
     """
-    match = re.fullmatch(r"(\w+) (\w+) (\d+)(?:x(\d+)x(\d+))?", text.strip())
+    match = re.fullmatch(r"(\w+) (\w+) ([1-9]\d*)(?:x([1-9]\d*)x([1-9]\d*))?", text.strip())
     if match is None:
         raise ProblemError(
             f"{text!r} is no product",
-            expected="semiring, dtype and size",
+            expected="semiring, dtype and size, or sizes, above 0",
             fix='"min_plus float32 512", "... 64x512x64"',
         )
     semiring, dtype, *sizes = match.groups()
