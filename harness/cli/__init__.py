@@ -21,7 +21,6 @@ from harness.errors import HarnessError
 from harness.machine import VERSION
 from harness.run import ending
 
-
 EXIT_STATUS = """Exit status: 0 all is well; 1 something that was tried failed (a cell of a run, a check);
 2 the request cannot be carried out as it stands; 130 interrupted (143 by SIGTERM)."""
 
