@@ -85,7 +85,7 @@ class Problem:
         if self.accumulate and self.beta is not None and self.beta == self.semiring.zero(self.dtype):
             object.__setattr__(self, "accumulate", False)  # zero (x) C is absent: C is not read
             object.__setattr__(self, "beta", None)
-        if len(self.layout) != 3 or set(self.layout) - set("CFA"):
+        if not isinstance(self.layout, str) or len(self.layout) != 3 or set(self.layout) - set("CFA"):
             raise ProblemError(
                 "layout is not understood",
                 expected="three letters of C, F and A, for A, B and the output",

@@ -164,7 +164,10 @@ def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
     x, y = _array("axpy", "x", x), _array("axpy", "y", y)
     if x.shape[-1] != y.shape[-1]:
         raise ProblemError("axpy: the lengths of x and y differ", expected="equal lengths", got=f"{x.shape}, {y.shape}")
-    semiring = as_semiring(options.get("semiring", "plus_times"))
+    try:
+        semiring = as_semiring(options.get("semiring", "plus_times"))
+    except ProblemError as error:
+        raise error.told_by("axpy") from None
     try:
         one = semiring.one(np.result_type(x.dtype, y.dtype))
     except TypeError:
@@ -230,8 +233,10 @@ def _product(
     except ProblemError as error:
         given = {name: x for name, x in operands.items() if x is not None}
         _check(caller, given, shape, out, options.get("dtype"))
-        what = error.what.replace("gemm:", f"{caller}:", 1)
-        raise ProblemError(what, expected=error.expected, got=error.got, fix=error.fix) from None
+        what, fix = error.what.replace("gemm:", f"{caller}:", 1), error.fix
+        if "beta is given without" in what and "y" in operands and is_vector:
+            what, fix = what.replace("a C", "a y"), fix.replace("give c", "give y")
+        raise ProblemError(what, expected=error.expected, got=error.got, fix=fix) from None
     except TypeError:
         _check_options(caller, operands, options)
         raise

@@ -17,6 +17,7 @@ CALLS: dict[str, Any] = {
     "gemm_argk": lambda a, **options: harness.gemm_argk(a, a, **{"semiring": "min_plus", **options}),
     "gemv": lambda a, **options: harness.gemv(a, a[0], **options),
     "syrk": harness.syrk,
+    "axpy": lambda a, **options: harness.axpy(a[0], a[0], **options),
     "einsum": lambda a, **options: harness.einsum("ij,jk", a, a, **options),
     "closure": closure,
 }
@@ -37,6 +38,12 @@ def test_semirings_and_threads(call: str) -> None:
 def test_dtypes(call: str) -> None:
     with pytest.raises(ProblemError, match=f"^{call}: "):
         CALLS[call](A.astype(np.longdouble))
+
+
+@pytest.mark.parametrize(("call", "added"), [("gemv", "y"), ("syrk", "c"), ("gemm", "c")])
+def test_a_beta_without_what_it_multiplies(call: str, added: str) -> None:
+    with pytest.raises(ProblemError, match=f"^{call}: beta is given without a (?i:{added})\n.*give {added}, or"):
+        CALLS[call](A, beta=2.0)
 
 
 def test_paths() -> None:

@@ -44,6 +44,12 @@ def test_what_is_no_dtype_is_refused() -> None:
         Problem(1, 1, 1, "plus_times", "flaot64")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("layout", ["CC", "CFX", "CCCC", 3, None])
+def test_a_layout_is_three_letters(layout: Any) -> None:
+    with pytest.raises(ProblemError, match="layout is not understood"):
+        Problem(1, 1, 1, layout=layout)
+
+
 def test_a_dtype_without_sense_in_the_semiring_is_refused_with_those_that_have_it() -> None:
     with pytest.raises(ProblemError, match="lor_land does not take int64") as caught:
         Problem(1, 1, 1, "lor_land", np.dtype(np.int64))
