@@ -44,7 +44,7 @@ class Tuned(TunedRung):
         if problem.batch:
             tiles, options = batched_tiles(real_product(problem))
             return Plan(problem, 1, options=options, launch=tiles)
-        tiles, options = tuned_tiles(real_product(problem))
+        tiles, options = tuned_tiles(real_product(problem), has_panels=True)
         return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())
 
     def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:

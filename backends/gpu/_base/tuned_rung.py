@@ -9,6 +9,7 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.shares import Tail, fold, share_steps, stagger_defines
 from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Kernel, Place, Product, Program, Step, ceil_div, product_defines
+from backends.gpu._simt.row_panels import add_row_panels
 from backends.gpu._simt.warp_products import add_warp_products
 from harness.plan import Launch, Plan
 
@@ -21,17 +22,26 @@ class TunedRung(PipelinedRung):
     counts = ("blocks", "shares", "wave")
 
     def prepare_launch(self, plan: Plan) -> Launch:
-        """Return the tiles; those of warps are checked where they are launched."""
-        return plan.launch if plan.options.get("products") else super().prepare_launch(plan)
+        """Return the tiles; those of warps, and panels, are checked where they are launched."""
+        is_other = plan.options.get("products") or plan.options.get("panels")
+        return plan.launch if is_other else super().prepare_launch(plan)
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles of the pipeline, and at how many steps of k they begin."""
         return super().tile_defines(plan, product) + stagger_defines(plan)
 
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return what the pipeline reads by columns; of row panels B alone."""
+        of_pipeline = super().reads_columns(plan)
+        return frozenset("b") if of_pipeline and plan.options.get("panels") else of_pipeline
+
     def add_product(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the kernel; where k is shared among blocks, add up the sums of the shares after it."""
         if plan.options.get("products"):
             add_warp_products(program, plan, product)
+            return
+        if plan.options.get("panels"):
+            add_row_panels(program, plan, product)
             return
         launch_tuned(program, self.kernel(plan, product), plan, product)
 

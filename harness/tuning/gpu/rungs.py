@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.plan import Launch
 from harness.problem import Problem
-from harness.tuning.gpu import thin, thin_tiles
+from harness.tuning.gpu import simt_panels, thin, thin_tiles
 from harness.tuning.gpu.sharing import (
     ENDLESS,
     FEWEST_BLOCKS,
@@ -158,9 +158,14 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
     return tiles, {"order": 0, "group": 8, "blocks": 2}
 
 
-def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
-    """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k."""
+def tuned_tiles(problem: Problem, *, can_share: bool = True, has_panels: bool = False) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k, `has_panels` row panels of A."""
     row = TUNED[kind_of(problem)]
+    of_rows = simt_panels.choose(problem) if has_panels else None
+    if of_rows is not None:
+        launch, slices, blocks = of_rows
+        _, options = _thin_tiles(problem, row, can_share)
+        return launch, {**options, **WHOLE, "stagger": 1, "panels": slices, "blocks": blocks}
     # where blocks cannot share k, the model was not fitted
     is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
     if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem):
@@ -185,7 +190,16 @@ def _thin_tiles(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Lau
     launch, blocks = tile.launch, tile.blocks
     shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
     order = _order(problem, row, launch)
-    return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared, "stagger": stagger}
+    options: Options = {
+        "edge": "redirected",
+        "order": order,
+        "group": 8,
+        "blocks": blocks,
+        **shared,
+        "stagger": stagger,
+        "panels": 0,
+    }
+    return launch, options
 
 
 def _order(problem: Problem, row: TunedTiles, tiles: Launch) -> int:

@@ -1,0 +1,69 @@
+"""Row panels of A for a tall, narrow C by gpu-tuned: when, and by which panels."""
+
+from __future__ import annotations
+
+from harness.plan import WARP, Launch
+from harness.problem import Problem
+from harness.tuning.gpu.panels import MOST_SHARED, REGISTERS, ROOM, ROOM_OF_SYSTEM
+
+# Bytes that a copy takes at once, and of the elements that panels are for.
+GRANULE_BYTES, SIZES = 16, (4, 8)
+
+# C and k that panels are for. Time of tiles over theirs, geometric means of 75 products with 3,000 to 400,000 rows and
+# up to 600 terms (H100, 2026-11-26), by columns up to 2, 4, 8, 12: plus_times float32 1.8, 1.8, 1.4, 1.24, float64 2.5,
+# 1.4, 1.55, 1.13; min_plus float32 1.9, 2.2, 1.45, 1.27, int32 3.9, 3.4, 1.9, 1.7; max_min float64 4.5, 2.1, 2.1, 1.56.
+# Up to 16, 24, 32, 64: 0.86 to 1.1, 1.0, 0.8 to 1.1, 0.86 (min_plus 1.3).
+MOST_COLUMNS, FEWEST_ROWS, MOST_TERMS = 12, 3000, 600
+
+# By these panels are chosen: 1.03 of the time of the fastest of up to 12 for those products, at most 1.23. Always one
+# row of a thread and four warps 1.10, two rows and four warps 1.10, one and eight 1.17.
+LONG, MIDDLE, MANY_ROWS, SOME_ROWS = 200, 24, 40_000, 20_000
+
+# Bytes of the sums of a thread, its registers beside them, and most blocks of a multiprocessor.
+MOST_SUMS_BYTES, BESIDE_SUMS, MOST_BLOCKS = 520, 48, 16
+
+
+def odd_granules(elements: int, granule: int) -> int:
+    """Return the elements of so many granules, or one more, that they are an odd number: rows in different banks."""
+    return (-(-elements // granule) // 2 * 2 + 1) * granule
+
+
+def shared_bytes(launch: Launch, k: int, apart: int, slices: int, itemsize: int) -> int:
+    """Return the shared memory of a block: B, and a panel of A or the sums of its slices."""
+    granule = GRANULE_BYTES // itemsize
+    panel = (launch.bm - 1) * apart + k + 2 * granule
+    return itemsize * (k * launch.bn + max(panel, slices * WARP * launch.tm * (launch.bn + 1)))
+
+
+def choose(problem: Problem) -> tuple[Launch, int, int] | None:
+    """Return the panels of a product, the warps that share k, and blocks of a multiprocessor; None: tiles suit it."""
+    m, n, k, itemsize = problem.m, problem.n, problem.k, problem.dtype.itemsize
+    is_tall = 0 < n <= MOST_COLUMNS and m >= FEWEST_ROWS and 0 < k <= MOST_TERMS
+    if not is_tall or itemsize not in SIZES or problem.is_mixed or problem.triangle or problem.layout[0] == "F":
+        return None
+    granule = GRANULE_BYTES // itemsize
+    columns = -(-n // granule) * granule
+    is_spread = k % granule or k // granule % 2
+    for rows, slices in _panels(m, k):
+        launch = Launch(bm=WARP * rows, bn=columns, tm=rows, tn=columns)
+        shared = shared_bytes(launch, k, k if is_spread else odd_granules(k, granule), slices, itemsize)
+        if shared <= MOST_SHARED and rows * columns * itemsize <= MOST_SUMS_BYTES:
+            return launch, slices, _blocks(launch, slices, shared, itemsize)
+    return None
+
+
+def _panels(m: int, k: int) -> tuple[tuple[int, int], ...]:
+    """Return rows of a thread, and warps that share k, the preferred ones first."""
+    if k >= LONG:
+        return (1, 8), (1, 4)
+    if k >= MIDDLE and m > MANY_ROWS:
+        return (2, 4), (1, 4), (1, 8)
+    if k >= MIDDLE or m < SOME_ROWS:
+        return (1, 4), (1, 8)
+    return (2, 2), (1, 2)
+
+
+def _blocks(launch: Launch, slices: int, shared: int, itemsize: int) -> int:
+    """Return how many blocks a multiprocessor holds at once, if none of their registers is spilled."""
+    of_thread = -(-(launch.tm * launch.tn * itemsize // 4 + BESIDE_SUMS) // 8) * 8
+    return max(1, min(MOST_BLOCKS, ROOM // (shared + ROOM_OF_SYSTEM), REGISTERS // (WARP * slices * of_thread)))

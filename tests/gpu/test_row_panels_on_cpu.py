@@ -1,0 +1,117 @@
+"""Row panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
+
+import numpy as np
+import pytest
+
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._program.program import Matrix, Place
+from harness import SEMIRINGS
+from harness.errors import PlanError, VerificationError
+from harness.machine import detect
+from harness.problem import Problem
+from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
+from tests.gpu.test_kernels_compile import needs_nvrtc
+
+# Two rows of a thread, all columns, four warps that share k.
+PANELS = {"bm": 64, "bn": 8, "bk": 1, "wm": 0, "wn": 0, "tm": 2, "tn": 8, "stages": 1, "panels": 4, "blocks": 1}
+# m x n x k: less than a panel, whole ones, more of them than blocks; rows of A of granules (an odd and an even number),
+# of units of 2, and of any length; fewer terms than warps; fewer columns than the tile has.
+SIZES = ((1, 1, 1), (64, 8, 20), (130, 5, 16), (200, 7, 33), (70, 8, 34), (129, 3, 3), (65, 6, 40))
+KINDS = (
+    ("plus_times", "float32"), ("min_plus", "float32"), ("plus_times", "float64"), ("max_plus", "int32"),
+    ("min_plus", "int64"), ("max_min", "float64"),
+)  # fmt: skip
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
+
+
+def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **parameters):
+    for m, n, k in sizes:
+        problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
+        check(with_options("gpu-tuned", **{**PANELS, **parameters}), problem, change)
+
+
+@needs_compiler
+@pytest.mark.no_cover
+class TestOnTheCpu:
+    @pytest.fixture(autouse=True)
+    def _on_the_cpu(self, monkeypatch):
+        use_the_cpu(monkeypatch)
+        monkeypatch.setattr("backends.gpu._simt.row_panels.MULTIPROCESSORS", 2)
+
+    @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+    def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
+        compute(semiring, dtype, *SIZES)
+        compute(semiring, dtype, (130, 5, 17), accumulate=True)
+
+    def test_other_panels(self):
+        compute("plus_times", "float32", (150, 20, 29), bn=20, tn=20, panels=1)
+        compute("min_plus", "float32", (150, 12, 29), bm=32, tm=1, bn=12, tn=12, panels=2)
+
+    def test_b_may_lie_by_columns(self):
+        def turn(operands):
+            object.__setattr__(operands, "b", np.asfortranarray(operands.b))
+
+        compute("plus_times", "float32", (130, 7, 33), (64, 8, 20), change=turn)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            ("for (int p = begin; p < end;", "for (int p = begin; p + 1 < end;"),
+            ("number += gridDim.x", "number += gridDim.x + 1"),
+            ("for (int s = 1; s < SLICES; ++s)", "for (int s = 2; s < SLICES; ++s)"),
+            ("begin = slice * each", "begin = 0"),
+            ("min(k, begin + each)", "begin + each"),
+            ("if (column >= across) column -= across, ++row;", "if (column >= across) column -= across;"),
+            ("(size_t)a / sizeof(T) % GRANULE", "0"),
+        ],
+    )
+    def test_planted_mistakes_are_found(self, monkeypatch, edit):
+        use_the_cpu(monkeypatch, edits=(edit,))
+        with pytest.raises((VerificationError, KernelFault)):
+            compute("plus_times", "float32", (135, 7, 34), (201, 7, 33), (400, 8, 40))
+
+
+@pytest.mark.parametrize(
+    ("size", "parameters"),
+    [((99, 9, 40), {}), ((99, 8, 40), {"bm": 128}), ((99, 8, 40), {"bn": 6, "tn": 6}), ((99, 8, 9000), {})],
+)
+def test_products_that_no_panels_compute_are_refused(size, parameters):
+    with pytest.raises(PlanError):
+        program(size, **{**PANELS, **parameters})
+
+
+def test_tall_products_are_computed_so():
+    tuned = RUNGS["gpu-tuned"]
+    for m, n, k in ((100_000, 3, 30), (5000, 12, 600), (400_000, 1, 4)):
+        of = Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.int64))
+        plan = tuned.plan(of, detect())
+        assert plan.options["panels"]
+        assert plan.launch.bn - 4 < n <= plan.launch.bn
+    for m, n, k, more in (
+        (100_000, 13, 30, {}),
+        (100_000, 3, 900, {}),
+        (100, 3, 30, {}),
+        (9000, 3, 30, {"layout": "FCC"}),
+    ):
+        of = Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.float32), **more)
+        assert not tuned.plan(of, detect()).options.get("panels")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
+    for size in ((50_000, 12, 33), (50_000, 12, 300), (5000, 8, 40), (300_000, 5, 8)):
+        for kernel in program(size, semiring, dtype).kernels():
+            if kernel.stem == "row_panels":
+                taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
+                assert not taken.spill_bytes
+                assert kernel.shared_bytes <= 227 << 10
+
+
+def program(size, semiring="plus_times", dtype="float32", **parameters):
+    m, n, k = size
+    of = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype))
+    matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
+    return RUNGS["gpu-tuned"].program(RUNGS["gpu-tuned"].plan(of, detect()).override(parameters), *matrices)
