@@ -24,6 +24,7 @@
 //
 // Source: that of pipelined.cu. Of IS_SPLIT: Osama, Merrill, Cecka, Garland, Owens, "Stream-K" (2023), its hybrid of whole
 // tiles and a shared rest, by fixed shares. Of SETTLES: measured, docs/gpu.md.
+#define WORD_INSTRUCTIONS (TM * TN >= 64 && !IS_LONG)  // where compiling takes long, and the loop over k is the same
 #include "semiring.cuh"
 #include "edges.cuh"
 #include "grid.cuh"

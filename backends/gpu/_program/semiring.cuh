@@ -12,6 +12,7 @@
 //                  ADD is over RESULT
 //   EXTREME        type of the extremes of A and B, if it is not T
 //   OPERAND        element type of A and B, if it is narrower than T, the type of the sums
+//   WORD_INSTRUCTIONS  1: integers of 4 bytes by instructions, which are compiled in less time: intrinsics.cuh
 #pragma once
 #include "intrinsics.cuh"
 #include "batch.cuh"
@@ -72,6 +73,16 @@ template <> __device__ __forceinline__ double square(double x) { return x * x; }
 template <class I> __device__ __forceinline__ I smaller(I c, I t) { return t < c ? t : c; }
 template <class I> __device__ __forceinline__ I greater(I c, I t) { return t > c ? t : c; }
 template <class I> __device__ __forceinline__ I distance(I x, I y) { return x > y ? wrap_sub(x, y) : wrap_sub(y, x); }
+
+#if WORD_INSTRUCTIONS
+#define FOR_WORDS(name, instruction)                                                                          \
+    template <> __device__ __forceinline__ int name(int x, int y) { return instruction(x, y); }                \
+    template <> __device__ __forceinline__ unsigned name(unsigned x, unsigned y) { return instruction(x, y); }
+FOR_WORDS(wrap_add, add_words)
+FOR_WORDS(wrap_mul, multiply_words)
+FOR_WORDS(smaller, smaller_word)
+FOR_WORDS(greater, greater_word)
+#endif
 
 // Integer plus under min and max: `zero` stands for infinity and absorbs, every other sum saturates. A sum has passed
 // an extreme if its sign is that of neither operand; unsigned, if it is less than one.

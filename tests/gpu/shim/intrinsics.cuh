@@ -6,6 +6,10 @@ inline float max_or_nan(float x, float y) { return x > y || x != x ? x : y; }
 inline double min_or_nan(double x, double y) { return x < y || x != x ? x : y; }
 inline double max_or_nan(double x, double y) { return x > y || x != x ? x : y; }
 
+template <class I> inline I add_words(I x, I y) { return (I)((unsigned)x + (unsigned)y); }
+template <class I> inline I multiply_words(I x, I y) { return (I)((unsigned)x * (unsigned)y); }
+template <class I> inline I smaller_word(I x, I y) { return y < x ? y : x; }
+template <class I> inline I greater_word(I x, I y) { return y > x ? y : x; }
 inline int min_of_3(int x, int y, int z) { return min(min(x, y), z); }
 inline unsigned min_of_3(unsigned x, unsigned y, unsigned z) { return x < y ? (x < z ? x : z) : (y < z ? y : z); }
 inline unsigned max_of_3(unsigned x, unsigned y, unsigned z) { return ~min_of_3(~x, ~y, ~z); }
