@@ -124,7 +124,7 @@ class HostGpu(Gpus):
         self._functions[handle] = Kernel(stem, defines, (1,), shared_bytes, function, suffix)
         return types.SimpleNamespace(ptr=handle)
 
-    def compile_together(self, kernels: Iterable[tuple[str, Any, str]]) -> None:
+    def compile_together(self, kernels: Iterable[tuple[str, Any, str]], alike: Any = None) -> None:
         """Stand for `compile_together`."""
         kernels = [*kernels]
         self.compiled.update(kernels)

@@ -58,23 +58,62 @@ def test_a_kernel_is_compiled_once(folder, compiled):
     assert [path.suffix for path in folder.iterdir()] == [".kernel"]
 
 
-def test_kernels_of_a_product_are_compiled_at_once_and_each_once(folder, compiled, monkeypatch):
-    jobs = {("tiled", (("BM", str(size)),), "") for size in range(4)}
-    met, chip = threading.Barrier(len(jobs), timeout=20), types.SimpleNamespace(arch="sm_90")
-    compile_source = nvrtc.compile_source
+@pytest.fixture
+def processors(monkeypatch):
+    """Return a function that sets how many processors a new process has, which then compiles for a GPU."""
+    chip = types.SimpleNamespace(arch="sm_90")
+    monkeypatch.setattr(kernel_files.device, "device", lambda: chip)
+    monkeypatch.setattr(kernel_files, "compile_kernel", kernel_files.compile_kernel.__wrapped__)
+    monkeypatch.setattr(kernel_files, "_compiled", set())
+    return lambda count: monkeypatch.setattr(kernel_files, "_processors", lambda: count)
+
+
+def jobs_of(*numbers):
+    return {("tiled", (("BM", str(number)),), "") for number in numbers}
+
+
+def test_kernels_of_a_product_are_compiled_at_once_and_each_once(compiled, processors, monkeypatch):
+    met, compile_source = threading.Barrier(6, timeout=20), nvrtc.compile_source
 
     def compile_together(*arguments):
         met.wait()  # breaks unless all are compiled at the same time
         return compile_source(*arguments)
 
-    monkeypatch.setattr(kernel_files.device, "device", lambda: chip)
     monkeypatch.setattr(nvrtc, "compile_source", compile_together)
-    monkeypatch.setattr(kernel_files.os, "cpu_count", lambda: len(jobs))
-    monkeypatch.setattr(kernel_files, "compile_kernel", kernel_files.compile_kernel.__wrapped__)
-    monkeypatch.setattr(kernel_files, "_compiled", set())
-    kernel_files.compile_together(jobs)
-    kernel_files.compile_together(jobs)
-    assert len(compiled) == len(jobs)
+    processors(6)
+    kernel_files.compile_together(jobs_of(1, 2, 3, 4), lambda: jobs_of(5, 6))
+    kernel_files.compile_together(jobs_of(1, 2, 3, 4), lambda: jobs_of(5, 6))
+    kernel_files.compile_together(jobs_of(5, 6))
+    assert len(compiled) == 6
+
+
+@pytest.mark.parametrize(("count", "expected"), ((1, 2), (2, 2), (3, 3), (16, 4)))
+def test_kernels_alike_are_compiled_by_processors_that_would_be_idle(compiled, processors, count, expected):
+    processors(count)
+    kernel_files.compile_together(jobs_of(1, 2), lambda: sorted(jobs_of(3, 4)))
+    assert len(compiled) == expected
+
+
+def test_kernels_alike_are_not_compiled_beside_kept_ones(compiled, processors):
+    processors(16)
+    kernel_files.compile_kernel("tiled", (("BM", "8"),), "sm_90")
+    kernel_files.compile_together(jobs_of(8), lambda: jobs_of(3, 4))
+    assert len(compiled) == 1
+
+
+def test_an_error_of_a_kernel_alike_is_left_to_the_product_that_needs_it(compiled, processors, monkeypatch):
+    compile_source = nvrtc.compile_source
+
+    def fail_on(source, *rest):
+        if "BM 3" in source:
+            raise nvrtc.CompileError("wrong")
+        return compile_source(source, *rest)
+
+    monkeypatch.setattr(nvrtc, "compile_source", fail_on)
+    processors(16)
+    kernel_files.compile_together(jobs_of(1), lambda: jobs_of(3))
+    with pytest.raises(nvrtc.CompileError, match="wrong"):
+        kernel_files.compile_together(jobs_of(2, 3))
 
 
 def test_nothing_is_kept_where_the_cache_is_off(compiled, monkeypatch):

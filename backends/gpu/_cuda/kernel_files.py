@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
 Defines = tuple[tuple[str, str], ...]
+_Job = tuple[str, Defines, str]  # stem, defines and architecture
 
 
 class Resources(NamedTuple):
@@ -114,30 +115,49 @@ def compile_kernel(stem: str, defines: Defines, arch: str) -> Compiled:
     return compiled
 
 
-def compile_together(kernels: Iterable[tuple[str, Defines, str]]) -> None:
+def compile_together(
+    kernels: Iterable[tuple[str, Defines, str]],
+    alike: Callable[[], Iterable[tuple[str, Defines, str]]] = tuple,
+) -> None:
     """Compile kernels for the current GPU at once, a thread each: a new kind of product waits for the slowest alone.
 
     Parameters
     ----------
     kernels : iterable of (stem, defines, suffix)
         As in `load_kernel`, which then finds them compiled.
+    alike : callable
+        Returns kernels that later products may need and that take about as long to compile. If one of `kernels` is not
+        in the cache, they are compiled beside it, as many as there are processors for.
 
     Raises
     ------
     CompileError
-        If one is not correct.
+        If one of `kernels` is not correct.
     """
     arch = device.device().arch
     jobs = [(stem, defines, arch + suffix) for stem, defines, suffix in kernels]
     missing = [job for job in jobs if job not in _compiled]
-    if len(missing) > 1:
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(missing))) as pool:
-            list(pool.map(compile_kernel, *zip(*missing, strict=True)))
+    threads = _processors()
+    beside: list[_Job] = []
+    if len(missing) < threads and not all(is_kept(*job) for job in missing):
+        beside = [(stem, defines, arch + suffix) for stem, defines, suffix in alike()]
+        beside = [job for job in beside if job not in _compiled][: threads - len(missing)]
+    if len(missing) + len(beside) > 1:
+        with ThreadPoolExecutor(min(threads, len(missing) + len(beside))) as pool:
+            needed = pool.map(compile_kernel, *zip(*missing, strict=True))
+            for job in beside:
+                pool.submit(compile_kernel, *job)  # an error is left to whoever loads it
+            list(needed)
     _compiled.update(missing)
 
 
 # What `compile_together` has compiled in this process.
-_compiled: set[tuple[str, Defines, str]] = set()
+_compiled: set[_Job] = set()
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_kept(stem: str, defines: Defines, arch: str) -> bool:

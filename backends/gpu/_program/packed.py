@@ -17,6 +17,7 @@ import numpy as np
 from backends.gpu._cuda import device
 from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
+from backends.gpu._program.alignments import of_other_rows
 from backends.gpu._program.program import Call, Place, Program, Step
 from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
@@ -70,7 +71,8 @@ class PackedProgram:
 
     def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
         self.program, self.itemsizes = program, itemsizes
-        compile_together({(k.stem, k.defines, k.suffix) for k in program.kernels()})
+        kernels = {(k.stem, k.defines, k.suffix) for k in program.kernels()}
+        compile_together(kernels, lambda: of_other_rows(kernels))
         slots = _Slots()
         arguments = [[slots.add(x) for x in step.arguments] for step in program.steps]
         self._raw = ctypes.create_string_buffer(_SLOT * slots.count + MAP_ALIGNMENT)
