@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from backends.gpu._program import packed
-from backends.gpu._program.alignments import of_other_rows
 from backends.gpu._program.program import Matrix, Place
+from backends.gpu._simt.alignments import of_other_rows
 from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem

@@ -9,6 +9,7 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.shares import Tail, fold, share_steps, stagger_defines
 from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Kernel, Place, Product, Program, Step, ceil_div, product_defines
+from backends.gpu._simt.alignments import of_other_rows
 from backends.gpu._simt.row_panels import add_row_panels
 from backends.gpu._simt.warp_products import add_warp_products
 from harness.plan import Launch, Plan
@@ -65,6 +66,7 @@ def launch_tuned(program: Program, kernel: Kernel, plan: Plan, product: Product)
         With the dtype and semiring of C, by which shares are stored and added up.
     product : Product
     """
+    program.alike = of_other_rows
     tail = _reserve_tail(program, plan, product)
     split = dataclasses.replace(kernel, defines=kernel.defines + as_defines({"IS_SPLIT": tail is not None}))
     if tail is None:

@@ -17,7 +17,6 @@ import numpy as np
 from backends.gpu._cuda import device
 from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
-from backends.gpu._program.alignments import of_other_rows
 from backends.gpu._program.program import Call, Place, Program, Step
 from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
@@ -72,7 +71,7 @@ class PackedProgram:
     def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
         self.program, self.itemsizes = program, itemsizes
         kernels = {(k.stem, k.defines, k.suffix) for k in program.kernels()}
-        compile_together(kernels, lambda: of_other_rows(kernels))
+        compile_together(kernels, lambda: program.alike(kernels))
         slots = _Slots()
         arguments = [[slots.add(x) for x in step.arguments] for step in program.steps]
         self._raw = ctypes.create_string_buffer(_SLOT * slots.count + MAP_ALIGNMENT)

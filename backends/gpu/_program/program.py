@@ -7,7 +7,7 @@ files.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -203,6 +203,11 @@ class Step(NamedTuple):
         return cls(kernel, (grid,) if isinstance(grid, int) else grid, scalars)
 
 
+def no_others(kernels: Iterable[tuple[str, Defines, str]]) -> list[tuple[str, Defines, str]]:
+    """Return nothing: products of other layouts need no kernels in place of `kernels`, or it is not known which."""
+    return []
+
+
 class Call(NamedTuple):
     """A step that is a library's routine.
 
@@ -230,11 +235,15 @@ class Program:
         ``{name: (elements, dtype)}``, uninitialised.
     zeroed : set of str
         Those of the scratch buffers that hold zeros before the first run; every run leaves zeros behind.
+    alike : callable
+        Returns the kernels that further products need in place of some, given and returned as `compile_together` takes
+        them.
     """
 
     steps: list[Step | Call] = field(default_factory=list)
     scratch: dict[str, tuple[int, np.dtype[Any]]] = field(default_factory=dict)
     zeroed: set[str] = field(default_factory=set)
+    alike: Callable[[Iterable[tuple[str, Defines, str]]], list[tuple[str, Defines, str]]] = no_others
 
     def reserve(self, name: str, elements: int, dtype: np.dtype[Any], *, is_zeroed: bool = False) -> Place:
         """Add a scratch buffer and return its beginning."""
