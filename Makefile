@@ -51,6 +51,11 @@ EMPTY :=
 COMMA := ,
 EXTRAS_HERE = $(subst $(EMPTY) $(EMPTY),$(COMMA),$(strip $(CUPY) $(EXTRA_OF_MPI)))
 
+# pip takes an extra that does not exist with a warning, and goes on.
+KNOWN   := $(shell sed -n '/^\[project.optional-dependencies\]/,/^\[project.scripts\]/s/^\([a-z0-9-]*\) = .*/\1/p' pyproject.toml)
+UNKNOWN := $(filter-out $(KNOWN),$(subst $(COMMA), ,$(EXTRAS) $(CUPY) $(PEERS)))
+$(if $(UNKNOWN),$(error no such extra: $(UNKNOWN). EXTRAS, CUPY and PEERS name some of: $(KNOWN)))
+
 # Stamps carry a checksum: what is installed counts as current until a requirement changes, or the folder moves.
 WANTED    := $(shell { pwd; echo "$(CUPY) $(MPI)"; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.default-$(WANTED)

@@ -298,6 +298,14 @@ def test_an_mpi_library_that_make_does_not_know_is_refused(checkout):
     assert 'MPI is mpich, system or empty; got "openmpi"' in done.stderr
 
 
+@pytest.mark.parametrize("given", ("EXTRAS=mixed,exprt", "CUPY=exprt", "PEERS=exprt"))
+def test_an_extra_that_does_not_exist_is_refused(given, checkout):
+    done = make("setup", given, cwd=checkout)
+    assert done.returncode != 0
+    assert "no such extra: exprt. EXTRAS, CUPY and PEERS name some of: cuda12 cuda13 mpi " in done.stderr
+    assert make("setup", "EXTRAS=mixed,export", "CUPY=", "PEERS=", cwd=checkout).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("installed", "mpi", "said", "uninstalled"),
     (
