@@ -146,7 +146,7 @@ def test_zero_is_neutral_in_addition(semiring: Semiring, dtype: np.dtype) -> Non
 def test_one_is_neutral_in_multiplication(semiring: Semiring, dtype: np.dtype) -> None:
     one = semiring.one(dtype)
     if one is None:
-        assert semiring.multiply.name == "pair"
+        assert ONES[semiring.name] is None
         return
     for x in _values(dtype):
         assert _multiply(semiring, dtype, one, x) == x
