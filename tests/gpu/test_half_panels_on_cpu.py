@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS, Operands
@@ -11,6 +12,7 @@ from harness.machine import detect
 from harness.problem import Problem
 from harness.proof.verify import verify
 from harness.tuning.gpu import panels
+from tests._support.gapped_operands import with_gap
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, use_the_cpu
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
@@ -30,13 +32,11 @@ def problem(size, dtype="bfloat16", **more):
     return Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32), operand_dtype=narrow, **more)
 
 
-def shifted(x, elements, gap=0):
-    """Return a copy of a matrix that begins so many elements further on, its rows with a gap between."""
-    rows, columns = x.shape
-    room = np.full(elements + rows * (columns + gap), 7, x.dtype)
-    view = room[elements:].reshape(rows, columns + gap)[:, :columns]
-    view[...] = x
-    return view
+def shifted(x, elements):
+    """Return a copy of a matrix that begins so many elements further on."""
+    room = np.full(elements + x.size, 7, x.dtype)
+    room[elements:] = x.reshape(-1)
+    return room[elements:].reshape(x.shape)
 
 
 def compute(size, dtype="bfloat16", *, accumulate=False, alpha=None, lay=None, **parameters):
@@ -62,9 +62,16 @@ class TestOnTheCpu:
         for number, size in enumerate(SIZES):
             compute(size, dtype, accumulate=number % 2 == 1, alpha=-1.5 if number > 2 else None)
 
-    def test_operands_may_begin_anywhere_with_gaps_between_rows(self):
-        for k, gap in ((24, 0), (30, 2), (33, 0), (21, 6)):
-            compute((70, 20, k), lay=lambda a, b, gap=gap: (shifted(a, 3, gap), shifted(b, 5)))
+    def test_operands_may_begin_anywhere(self):
+        for k in (24, 30, 33, 21):
+            compute((70, 20, k), lay=lambda a, b: (shifted(a, 3), shifted(b, 5)))
+
+    @pytest.mark.parametrize("gap", (1, 2, 3, 8, 9, 16, 24, 101))
+    def test_rows_of_a_may_have_gaps(self, monkeypatch, gap):
+        for at_end in (False, True):
+            monkeypatch.setattr(gpu_backend, "GpuOperands", with_gap(gap, at_end=at_end))
+            for size in ((50, 20, 24), (70, 24, 33), (37, 9, 136)):
+                compute(size)
 
     def test_b_may_lie_by_columns(self):
         for size in ((50, 24, 40), (37, 13, 29)):

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.problem import Problem
+from tests._support.gapped_operands import with_gap
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
 from tests.gpu.test_kernels_compile import needs_nvrtc
@@ -48,6 +50,13 @@ class TestOnTheCpu:
     def test_other_panels(self):
         compute("plus_times", "float32", (150, 20, 29), bn=20, tn=20, panels=1)
         compute("min_plus", "float32", (150, 12, 29), bm=32, tm=1, bn=12, tn=12, panels=2)
+
+    @pytest.mark.parametrize("gap", (1, 2, 3, 4, 8, 12, 101))
+    def test_rows_of_a_may_have_gaps(self, monkeypatch, gap):
+        for at_end in (False, True):
+            monkeypatch.setattr(gpu_backend, "GpuOperands", with_gap(gap, at_end=at_end))
+            for semiring, dtype in (("plus_times", "float32"), ("min_plus", "float64")):
+                compute(semiring, dtype, (130, 7, 33), (200, 8, 20))
 
     def test_b_may_lie_by_columns(self):
         def turn(operands):

@@ -32,7 +32,8 @@ def shared_bytes(launch: Launch, k: int, apart: int, slices: int, itemsize: int)
     """Return the shared memory of a block: B, and a panel of A or the sums of its slices."""
     granule = GRANULE_BYTES // itemsize
     panel = (launch.bm - 1) * apart + k + 2 * granule
-    return itemsize * (k * launch.bn + max(panel, slices * WARP * launch.tm * (launch.bn + 1)))
+    elements = k * launch.bn + max(panel, slices * WARP * launch.tm * (launch.bn + 1))
+    return -(-elements // granule) * GRANULE_BYTES
 
 
 def choose(problem: Problem) -> tuple[Launch, int, int] | None:
