@@ -9,7 +9,9 @@ from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect
+from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.gpu import rungs, stored
 from tests._support.gapped_operands import with_gap
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
@@ -124,3 +126,12 @@ def program(size, semiring="plus_times", dtype="float32", **parameters):
     of = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype))
     matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
     return RUNGS["gpu-tuned"].program(RUNGS["gpu-tuned"].plan(of, detect()).override(parameters), *matrices)
+
+
+def test_tiles_that_were_tuned_here_leave_panels_alone(monkeypatch):
+    monkeypatch.setattr(stored.tuning_stored, "values", lambda owner: {"32-bit fused": {"bm": 128, "bn": 128}})
+    for m, n, is_tiled in ((1 << 19, 8, False), (2048, 2048, True)):
+        of = Problem(m, n, 64, dtype=np.dtype(np.float32))
+        launch, options = rungs.tuned_tiles(of, has_panels=True)
+        changed = stored.with_stored(Plan(of, 1, None, options, launch), "sm_90")
+        assert (changed.launch != launch) == is_tiled

@@ -30,7 +30,7 @@ def with_stored(plan: Plan, arch: str) -> Plan:
     together are ignored, as a damaged file is.
     """
     problem = plan.problem
-    if not arch or problem.m * problem.n < LARGE:
+    if not arch or problem.m * problem.n < LARGE or plan.options.get("panels"):  # those are no tiles
         return plan
     changed = tuning_stored.values(tuning_stored.Chip(arch)).get(kind(problem))
     if not changed:
