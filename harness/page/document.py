@@ -22,7 +22,7 @@ from harness.surroundings import write_whole
 
 # Of the whole file. What gives way to it: first the intervals of the tables that need no script; then samples, of which
 # so many a cell are shown, by the pointer alone.
-LIMIT = 1_500_000
+LIMIT = 2_000_000
 RICHNESS = ((recorded.MOST_SAMPLES, True), *((count, False) for count in (recorded.MOST_SAMPLES, 8, 5, 3, 0)))
 # Characters of seven bits that HTML reads as something else. Each is written with the seven bits after it, as one
 # character of two bytes from this one on.

@@ -90,7 +90,7 @@ def column(data, name):
 
 def test_is_small_enough(page):
     text, _ = page
-    assert len(text.encode()) <= document.LIMIT <= 1_500_000
+    assert len(text.encode()) <= document.LIMIT <= 2_000_000
 
 
 def test_names_no_address_that_could_be_asked(page):
