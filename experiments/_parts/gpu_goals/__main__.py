@@ -15,8 +15,8 @@ from experiments._parts.gpu_goals.rows import Row
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     function.__name__: function
     for function in (
-        products.thin, products.ragged, products.integers, products.converted, calls.host, calls.first, calls.batches,
-        calls.gradients, calls.symmetric, vectors.vectors, vectors.triangles, vectors.solves,
+        products.thin, products.tall, products.ragged, products.integers, products.converted, calls.host, calls.first,
+        calls.batches, calls.gradients, calls.symmetric, vectors.vectors, vectors.triangles, vectors.solves,
     )
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ OWN = {
     "float64": ("gpu-tensor-core", "gpu-tuned", "gpu-rank-update"),
     "bfloat16": ("gpu-tensor-core",),
 }
-RAGGED = 10
+RAGGED, TALL = 10, 20
 # n of int8: over cuBLAS, with both operands along k; and odd sizes, of the rate at the one beside it.
 INT8 = {2048: None, 4096: 0.95, 8192: 1.03, 16384: 1.2}
 INT8_ODD = {2049: 2048, 4095: 4096, 4097: 4096, 8191: 8192, 8193: 8192, 16383: 16384}
@@ -49,6 +49,22 @@ def thin() -> Iterator[Row]:
             yield Row(f"{text} {dtype}, {best} over cuBLAS ({library * 1e6:.1f} us)", 0.90, ratios[-1])
         yield Row(f"thin and deep, {dtype}: geometric mean", 1.0, _mean(ratios))
         yield Row(f"thin and deep, {dtype}: how many of 46 have 0.90", None, sum(x >= 0.90 for x in ratios))
+
+
+def tall() -> Iterator[Row]:
+    """Yield the best of our own kernels over cuBLAS for a tall C of few columns, drawn anew in each run; the means."""
+    random = np.random.default_rng()
+    for dtype, columns in (("float32", 12), ("bfloat16", 64)):
+        ratios = []
+        for _ in range(TALL):
+            m, n, k = (int(np.exp(random.uniform(*np.log(ends)))) for ends in ((3000, 300_000), (2, columns), (4, 600)))
+            problem, a, b = _operands(m, n, k, dtype)
+            names = [name for name in OWN[dtype] if registry.find(name).refuses(problem) is None]
+            times = compare({name: launch_of(name, problem, a, b) for name in (LIBRARY, *names)}, 5)
+            library = times.pop(LIBRARY)
+            ratios.append(library / min(times.values()))
+            yield Row(f"{m}x{n}x{k} {dtype} over cuBLAS ({library * 1e6:.1f} us)", None, ratios[-1])
+        yield Row(f"tall, {dtype}: geometric mean of {TALL}", 1.2, _mean(ratios))
 
 
 def _operands(m: int, n: int, k: int, dtype: str) -> tuple[Problem, Any, Any]:
