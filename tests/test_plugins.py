@@ -249,12 +249,6 @@ def test_an_entry_point_that_names_a_module_brings_all_its_backends(package):
     assert "entry point all" in found["out-good"]["origin"]
 
 
-def test_a_plug_in_does_not_take_the_place_of_backends_that_the_program_hides(tmp_path):
-    folder = write_distribution(tmp_path, {"one": "out_plugins:Good"}, out_plugins=PLUG_INS, backends="")
-    done = python("-c", "import numpy as np; from harness import gemm; gemm(np.eye(3), np.eye(3))", path=folder)
-    assert "another module called 'backends' hides that of the harness" in done.stderr, done.stdout
-
-
 def test_an_entry_point_that_names_a_class_brings_that_one(tmp_path):
     found = listing(write_package(tmp_path, {"one": "out_plugins:Good"}, out_plugins=PLUG_INS))
     assert "out-good" in found

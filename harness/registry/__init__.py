@@ -77,7 +77,7 @@ class _Discovery:
                 with interrupts_held():  # or a source would be lost
                     source = self._next()
                     if source is None:
-                        sources.check_modules(entry.origin for entry in self.loaded.values())
+                        sources.check_modules(self.loaded)
                         return None
                     self._load(*source)
             return self.loaded[name]

@@ -9,7 +9,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from harness.errors import BackendUnavailable
@@ -32,14 +32,11 @@ def modules() -> Iterator[Place]:
         yield functools.partial(_modules_of, info)
 
 
-def check_modules(origins: Iterable[str]) -> None:
-    """Raise BackendUnavailable if no backend has its origin here, since the program has a package `backends` too.
-
-    Backends of other packages are found by their entry points all the same, and must not take the place of all others.
-    """
+def check_modules(loaded: Collection[str]) -> None:
+    """Raise BackendUnavailable if no backend is `loaded`, since the program that calls has a package `backends` too."""
     import backends
 
-    if not any(origin.startswith("backends.") for origin in origins) and (parts := shadow_of(backends)):
+    if not loaded and (parts := shadow_of(backends)):
         raise BackendUnavailable("another module called 'backends' hides that of the harness", **parts)
 
 
