@@ -413,3 +413,25 @@ def test_so_is_a_dtype(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_then_there_is_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simd, "has_known_layout", lambda: False)
     assert _shortcut() is None
+
+
+@has_short_way
+def test_threads_share_products_that_one_thread_computes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[int] = []
+    plan = Simd.plan
+
+    def recorded(self: Simd, problem: Problem, of: machine.Machine) -> Any:
+        planned.append(problem.m)
+        return plan(self, problem, of)
+
+    monkeypatch.setattr(Simd, "plan", recorded)
+    for threads, shared in ((1, []), (2, [112, 128])):
+        planned.clear()
+        product = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(threads))
+        assert product is not None
+        for size in (96, 112, 128):
+            a, b = np.random.default_rng(size).integers(-9, 9, (2, size, size)).astype(float)
+            out = np.full((size, size), np.nan)
+            assert product(a, b, out)
+            np.testing.assert_array_equal(out, a @ b)
+        assert planned == shared
