@@ -11,7 +11,7 @@ from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.problem import Problem
 from harness.proof.verify import verify
-from harness.tuning.gpu import panels
+from harness.tuning.gpu import half_panels
 from tests._support.gapped_operands import with_gap
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, use_the_cpu
@@ -132,7 +132,7 @@ def test_tall_products_are_computed_so():
 def test_kernels_of_all_panels_fit_their_multiprocessor(k):
     for columns in (8, 24, 40, 72):
         of = problem((50000, columns, k))
-        choice = panels.choose(of)
+        choice = half_panels.choose(of)
         if choice is None:  # tiles suit it
             assert columns > 56
             continue

@@ -8,7 +8,8 @@ from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div, product_defines
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
-from harness.tuning.gpu import simt_panels
+from harness.tuning.gpu import row_panels
+from harness.tuning.gpu.multiprocessor import odd_granules
 from harness.tuning.gpu.thin_model import MULTIPROCESSORS
 
 
@@ -32,7 +33,7 @@ def add_row_panels(program: Program, plan: Plan, product: Product) -> None:
         )
     granule = WIDE // itemsize
     apart = _apart(a, k, granule)
-    shared = simt_panels.shared_bytes(launch, k, apart, slices, itemsize)
+    shared = row_panels.shared_bytes(launch, k, apart, slices, itemsize)
     device.fitting("gpu-tuned", shared, launch)
     tile = {
         "TM": launch.tm,
@@ -53,7 +54,7 @@ def _apart(a: Matrix, k: int, granule: int) -> int:
     if a.alignment % WIDE or a.ld % granule:
         return a.ld
     is_spread = a.ld // granule % 2 == 1 and a.ld - k < 2 * granule
-    return a.ld if is_spread else simt_panels.odd_granules(k, granule)
+    return a.ld if is_spread else odd_granules(k, granule)
 
 
 def _unit(a: Matrix, k: int, apart: int, granule: int) -> int:

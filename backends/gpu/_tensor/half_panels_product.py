@@ -16,7 +16,8 @@ from backends.gpu._tensor.half_mma_product import unit_of
 from backends.gpu._tensor.tma import bytes_at_once
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
-from harness.tuning.gpu import panels
+from harness.tuning.gpu import half_panels
+from harness.tuning.gpu.multiprocessor import blocks_by_shared_memory, odd_granules
 
 ROWS = (16, 32)  # of a warp
 _ITEMSIZE, _KINDS, _SUM_BYTES = 2, {"float16": '"f16"', "bfloat16": '"bf16"'}, 4
@@ -49,10 +50,10 @@ def add_half_panels_product(program: Program, plan: Plan, product: Product) -> N
         product = add_padding(program, product, problem.input_dtype)
         a, b = product.a, product.b
     unit = unit_of(a)
-    are_alone = unit == WIDE and (panels.takes_rows_alone(k) or a.ld - k >= 2 * _GRANULE)
-    apart = panels.odd_granules(k) if are_alone else a.ld
-    of_b = panels.b_bytes(launch.bn, k, by_columns=b.by_columns)
-    of_stage = panels.stage_bytes(launch.wm, apart)
+    are_alone = unit == WIDE and (half_panels.takes_rows_alone(k) or a.ld - k >= 2 * _GRANULE)
+    apart = odd_granules(k, _GRANULE) if are_alone else a.ld
+    of_b = half_panels.b_bytes(launch.bn, k, by_columns=b.by_columns)
+    of_stage = half_panels.stage_bytes(launch.wm, apart)
     is_whole = out.ld == n and out.alignment % WIDE == 0 and not product.accumulate
     shared = of_b + warps * (launch.stages * of_stage + is_whole * launch.wm * n * _SUM_BYTES)
     device.fitting("gpu-tensor-core", shared, launch)
@@ -74,7 +75,7 @@ def add_half_panels_product(program: Program, plan: Plan, product: Product) -> N
     }
     kernel = Kernel("tensor_core_half_panels", as_defines(macros), (WARP * warps,), shared, is_chained=True)
     alpha = np.float32(1 if problem.alpha is None else problem.alpha)
-    at_once = max(1, min(resident, panels.ROOM // (shared + panels.ROOM_OF_SYSTEM)))
+    at_once = max(1, min(resident, blocks_by_shared_memory(shared)))
     blocks = min(ceil_div(m, launch.bm), at_once * int(plan.options["blocks"]))
     program.launch(
         kernel, blocks, a.place, b.place, out.place, m, n, k, a.ld, b.ld, out.ld, alpha, of_b, of_stage, apart,

@@ -16,6 +16,7 @@ from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
+from harness.tuning.gpu.multiprocessor import blocks_at_once
 from harness.tuning.gpu.tensor_cores import TILE_ROWS
 from harness.tuning.gpu.thin_model import CLUSTERED, MULTIPROCESSORS
 
@@ -25,10 +26,8 @@ CLUSTERS = (1, 2, 4)
 # Clusters"); and the most by which lines of sums are longer than those of a tile (wgmma_tile.cuh).
 TOGETHER, _SUM_PAD, _SUM_BYTES = (1, 2, 4, 8), 8, 4
 _ONE = np.float32(1)
-# Most blocks of a multiprocessor at once, and the shared memory that each takes of its own (CUDA C++ Programming Guide,
-# compute capability 9.0). Registers of a multiprocessor, and those of a thread that computes beside its sums.
-_MOST_RESIDENT, _ROOM_OF_ALL, _ROOM_OF_SYSTEM = 6, 228 << 10, 1 << 10
-_REGISTERS, _BESIDE_SUMS, _STEP_OF_REGISTERS = 1 << 16, 32, 8
+# Most blocks of a multiprocessor at once, and registers of a thread that computes beside its sums.
+_MOST_RESIDENT, _BESIDE_SUMS = 6, 32
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
 # How rows of C are stored (store_rows.cuh). By fours take tiles with a multiple of 16 columns: 50000 x 128 x 128 in
@@ -163,7 +162,7 @@ def add_tma(
         _check_sums(launch, shared - launch.bm // _GROUP_ROWS * tma.room - _SWIZZLE_ALIGNMENT, by_columns=by_columns)
     device.fitting("gpu-tensor-core", shared, launch)
     threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
-    resident = _resident(launch, shared)
+    resident = blocks_at_once(threads, launch.bn // 2 + _BESIDE_SUMS, shared, _MOST_RESIDENT)
     macros = {
         "BM": launch.bm,
         "BN": launch.bn,
@@ -188,13 +187,6 @@ def add_tma(
     out, extremes = to.out, product.extremes
     program.launch(kernel, blocks, *maps, out.place, *sides, k, out.ld, alpha, extremes, *split, *beside)
     add_sums(program, plan, product, tile, tail)
-
-
-def _resident(launch: Launch, shared: int) -> int:
-    """Return how many blocks, each with so many bytes of shared memory, a multiprocessor holds at once."""
-    threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
-    needed = ceil_div(launch.bn // 2 + _BESIDE_SUMS, _STEP_OF_REGISTERS) * _STEP_OF_REGISTERS
-    return max(1, min(_MOST_RESIDENT, _ROOM_OF_ALL // (shared + _ROOM_OF_SYSTEM), _REGISTERS // (threads * needed)))
 
 
 def _together(tma: TmaKernel, plan: Plan) -> int:

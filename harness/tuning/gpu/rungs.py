@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.plan import Launch
 from harness.problem import Problem
-from harness.tuning.gpu import simt_panels, thin, thin_tiles
+from harness.tuning.gpu import row_panels, thin, thin_tiles
 from harness.tuning.gpu.sharing import (
     ENDLESS,
     FEWEST_BLOCKS,
@@ -161,7 +161,7 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
 def tuned_tiles(problem: Problem, *, can_share: bool = True, has_panels: bool = False) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k, `has_panels` row panels of A."""
     row = TUNED[kind_of(problem)]
-    of_rows = simt_panels.choose(problem) if has_panels else None
+    of_rows = row_panels.choose(problem) if has_panels else None
     if of_rows is not None:
         launch, slices, blocks = of_rows
         _, options = _thin_tiles(problem, row, can_share)

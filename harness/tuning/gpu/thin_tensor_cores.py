@@ -6,7 +6,7 @@ import dataclasses
 from typing import NamedTuple
 
 from harness.problem import Problem
-from harness.tuning.gpu import panels, tensor_cores, thin, thin_model, thin_tiles
+from harness.tuning.gpu import half_panels, tensor_cores, thin, thin_model, thin_tiles
 
 # Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
 # 16-bit elements are by wgmma and by mma.sync.
@@ -56,9 +56,9 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     known = thin.measured(problem, kinds)
     found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
     times = {unit: (thin_model.time_s(problem, choice, kinds[unit].costs), choice) for unit, choice in found}
-    of_rows = panels.choose(problem) if problem.is_mixed and not known else None
+    of_rows = half_panels.choose(problem) if problem.is_mixed and not known else None
     if of_rows is not None:
-        times["panels"] = panels.time_s(problem, of_rows), of_rows
+        times["panels"] = half_panels.time_s(problem, of_rows), of_rows
     unit = min(times, key=lambda unit: times[unit][0])
     choice = times[unit][1]
     return ThinChoice(unit, _with_room(problem, choice.tile), *choice[1:])

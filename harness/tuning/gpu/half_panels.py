@@ -6,6 +6,7 @@ import math
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
+from harness.tuning.gpu.multiprocessor import MOST_SHARED, blocks_at_once, odd_granules
 from harness.tuning.gpu.thin_model import IN_L2, MULTIPROCESSORS, Choice, Tile
 
 # Rows of a panel, steps of k of an instruction and its columns, elements of 16 bytes, bytes of an element and of a sum.
@@ -18,10 +19,8 @@ SLACK = GRANULE * NARROW + STEP * NARROW
 # 16 steps of k 2.0, 48 2.0, 192 0.6 (H100 and H200, 2026-11-26).
 SHORTEST_ROW_ALONE = 128
 
-# Shared memory that a block may have, that of a multiprocessor, and what each block takes of it besides. Registers of a
-# multiprocessor, and of a thread beside its sums.
-MOST_SHARED, ROOM, ROOM_OF_SYSTEM = 227 << 10, 228 << 10, 1 << 10
-REGISTERS, BESIDE_SUMS, STEP_OF_REGISTERS, MOST_RESIDENT = 1 << 16, 48, 8, 8
+# Registers of a thread beside its sums, and most blocks of a multiprocessor.
+BESIDE_SUMS, MOST_RESIDENT = 48, 8
 
 # C that panels are thought of for: most columns, fewest rows, and how many times as many rows as columns.
 NARROWEST, FEWEST_ROWS, TALL = 72, 1024, 4
@@ -56,19 +55,14 @@ def choose(problem: Problem) -> Choice | None:
     columns, by_columns = -(-n // COLUMNS) * COLUMNS, problem.layout[1] == "F"
     for warps in WARPS:
         block = warps * ROWS
-        stage = stage_bytes(ROWS, odd_granules(k) if takes_rows_alone(k) else k)
+        stage = stage_bytes(ROWS, odd_granules(k, GRANULE) if takes_rows_alone(k) else k)
         shared = b_bytes(columns, k, by_columns=by_columns) + warps * (STAGES * stage + ROWS * n * WIDE)
         if shared <= MOST_SHARED and (warps == WARPS[-1] or m >= FEWEST_BLOCKS * block):
             tm, tn = ROWS // 8, columns // 4  # of a lane, as fragments have them
             launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)
-            return Choice(Tile(launch, 0, 0, _resident(warps, columns, shared)), shares=1)
+            resident = blocks_at_once(warps * WARP, columns * ROWS // WARP + BESIDE_SUMS, shared, MOST_RESIDENT)
+            return Choice(Tile(launch, 0, 0, resident), shares=1)
     return None
-
-
-def _resident(warps: int, columns: int, shared: int) -> int:
-    """Return how many blocks a multiprocessor holds at once."""
-    of_thread = -(-(columns * ROWS // WARP + BESIDE_SUMS) // STEP_OF_REGISTERS) * STEP_OF_REGISTERS
-    return max(1, min(MOST_RESIDENT, ROOM // (shared + ROOM_OF_SYSTEM), REGISTERS // (warps * WARP * of_thread)))
 
 
 def time_s(problem: Problem, choice: Choice) -> float:
@@ -85,11 +79,6 @@ def time_s(problem: Problem, choice: Choice) -> float:
     return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))
 
 
-def odd_granules(elements: int) -> int:
-    """Return the elements of so many granules, or one more, that they are an odd number: lines in different banks."""
-    return (-(-elements // GRANULE) // 2 * 2 + 1) * GRANULE
-
-
 def takes_rows_alone(k: int) -> bool:
     """Return whether rows of A without gaps are brought one by one: else many would lie in the same banks."""
     return k >= SHORTEST_ROW_ALONE and k % (2 * GRANULE) == 0
@@ -99,7 +88,7 @@ def b_bytes(columns: int, k: int, *, by_columns: bool) -> int:
     """Return the shared memory for B, so many columns and the steps of all instructions, lines as they lie."""
     steps = -(-k // STEP) * STEP
     lines, elements = (columns, steps) if by_columns else (steps, columns)
-    return lines * odd_granules(elements) * NARROW
+    return lines * odd_granules(elements, GRANULE) * NARROW
 
 
 def stage_bytes(rows: int, apart: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
-from harness.tuning.gpu.panels import MOST_SHARED, REGISTERS, ROOM, ROOM_OF_SYSTEM
+from harness.tuning.gpu.multiprocessor import MOST_SHARED, blocks_at_once, odd_granules
 
 # Bytes that a copy takes at once, and of the elements that panels are for.
 GRANULE_BYTES, SIZES = 16, (4, 8)
@@ -21,11 +21,6 @@ LONG, MIDDLE, MANY_ROWS, SOME_ROWS = 200, 24, 40_000, 20_000
 
 # Bytes of the sums of a thread, its registers beside them, and most blocks of a multiprocessor.
 MOST_SUMS_BYTES, BESIDE_SUMS, MOST_BLOCKS = 520, 48, 16
-
-
-def odd_granules(elements: int, granule: int) -> int:
-    """Return the elements of so many granules, or one more, that they are an odd number: rows in different banks."""
-    return (-(-elements // granule) // 2 * 2 + 1) * granule
 
 
 def shared_bytes(launch: Launch, k: int, apart: int, slices: int, itemsize: int) -> int:
@@ -49,7 +44,8 @@ def choose(problem: Problem) -> tuple[Launch, int, int] | None:
         launch = Launch(bm=WARP * rows, bn=columns, tm=rows, tn=columns)
         shared = shared_bytes(launch, k, k if is_spread else odd_granules(k, granule), slices, itemsize)
         if shared <= MOST_SHARED and rows * columns * itemsize <= MOST_SUMS_BYTES:
-            return launch, slices, _blocks(launch, slices, shared, itemsize)
+            registers = rows * columns * itemsize // 4 + BESIDE_SUMS
+            return launch, slices, blocks_at_once(WARP * slices, registers, shared, MOST_BLOCKS)
     return None
 
 
@@ -62,9 +58,3 @@ def _panels(m: int, k: int) -> tuple[tuple[int, int], ...]:
     if k >= MIDDLE or m < SOME_ROWS:
         return (1, 4), (1, 8)
     return (2, 2), (1, 2)
-
-
-def _blocks(launch: Launch, slices: int, shared: int, itemsize: int) -> int:
-    """Return how many blocks a multiprocessor holds at once, if none of their registers is spilled."""
-    of_thread = -(-(launch.tm * launch.tn * itemsize // 4 + BESIDE_SUMS) // 8) * 8
-    return max(1, min(MOST_BLOCKS, ROOM // (shared + ROOM_OF_SYSTEM), REGISTERS // (WARP * slices * of_thread)))
