@@ -3,22 +3,17 @@
 Blocks are emulated one by one, so that clusters have one block here.
 """
 
-import numpy as np
 import pytest
 
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._program.program import Matrix, Place
-from harness import SEMIRINGS, Operands
 from harness.errors import PlanError, VerificationError
-from harness.machine import detect
-from harness.problem import Problem
-from harness.proof.verify import verify
 from harness.tuning.gpu import thin_tiles
+from tests.gpu import half_products
+from tests.gpu.half_products import problem, program
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, use_the_cpu
+from tests.gpu.simt_products import use_the_cpu
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
 
-RUNG = RUNGS["gpu-tensor-core"]
 TILE = {"unit": "mma", "bm": 32, "bn": 32, "bk": 32, "wm": 16, "wn": 16, "tm": 2, "tn": 4, "stages": 2, "slices": 1,
         "together": 1, "resident": 1, "shares": 1}  # fmt: skip
 # Rows of A and B that begin at multiples of 16, 4 and 2 bytes; less than a tile, whole ones, and more.
@@ -27,18 +22,8 @@ SIZES = ((1, 1, 1), (31, 40, 64), (33, 17, 30), (70, 35, 101), (16, 8, 16))
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
 
 
-def problem(size, dtype="bfloat16", **more):
-    narrow = np.dtype(dtype if dtype == "float16" else getattr(pytest.importorskip("ml_dtypes"), dtype))
-    return Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32), operand_dtype=narrow, **more)
-
-
 def compute(size, dtype="bfloat16", *, accumulate=False, alpha=None, **parameters):
-    of = problem(size, dtype, accumulate=accumulate, alpha=alpha)
-    operands = Operands.generate(of, sum(size))
-    plan = RUNG.plan(of, detect()).override({**TILE, **parameters})
-    execution = RUNG.prepare(plan, operands)
-    execution.run()
-    verify(of, operands, execution.result(), seed=1, extra_error=RUNG.extra_error(plan, operands))
+    half_products.compute(problem(size, dtype, accumulate=accumulate, alpha=alpha), {**TILE, **parameters})
 
 
 @needs_compiler
@@ -83,22 +68,13 @@ class TestOnTheCpu:
 )
 def test_tiles_that_warps_do_not_cut_are_refused(parameters):
     with pytest.raises(PlanError):
-        program((33, 40, 70), **{**TILE, **parameters})
+        program(problem((33, 40, 70)), {**TILE, **parameters})
 
 
 def test_triangles_are_refused():
     of = problem((64, 64, 64), triangle="d")
     with pytest.raises(PlanError, match="triangle"):
-        RUNG.program(RUNG.plan(of, detect()).override(TILE), *matrices(of))
-
-
-def matrices(of):
-    return (Matrix(Place(x), ld) for x, ld in (("a", of.k), ("b", of.n), ("out", of.n)))
-
-
-def program(size, **parameters):
-    of = problem(size)
-    return RUNG.program(RUNG.plan(of, detect()).override(parameters), *matrices(of))
+        program(of, TILE)
 
 
 @needs_nvrtc
@@ -106,7 +82,7 @@ def program(size, **parameters):
 def test_kernels_of_all_tiles_fit_their_multiprocessor(size):
     for tile in thin_tiles.HALF_MMA.tiles[:: 1 if size[0] == 97 else 4]:
         options = {"unit": "mma", "slices": tile.slices, "together": 4, "resident": tile.blocks, "shares": 1}
-        (kernel,) = program(size, **vars(tile.launch), **options).kernels()
+        (kernel,) = program(problem(size), {**vars(tile.launch), **options}).kernels()
         taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
         assert taken.registers * kernel.block[0] * tile.blocks <= 65536
         assert tile.blocks * (kernel.shared_bytes + 1024) <= 228 << 10

@@ -5,19 +5,16 @@ import pytest
 
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._program.program import Matrix, Place
-from harness import SEMIRINGS, Operands
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect
-from harness.problem import Problem
-from harness.proof.verify import verify
 from harness.tuning.gpu import half_panels
 from tests._support.gapped_operands import with_gap
+from tests.gpu import half_products
+from tests.gpu.half_products import RUNG, problem, program
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, use_the_cpu
+from tests.gpu.simt_products import use_the_cpu
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
 
-RUNG = RUNGS["gpu-tensor-core"]
 PANELS = {"unit": "panels", "bm": 32, "bn": 24, "bk": 16, "wm": 16, "wn": 24, "tm": 2, "tn": 6, "stages": 2,
           "slices": 1, "together": 1, "resident": 1, "shares": 1, "blocks": 2}  # fmt: skip
 # m x n x k: rows of A and B that begin at multiples of 16, 4 and 2 bytes; the ends of panels, of k and of columns; more
@@ -25,11 +22,6 @@ PANELS = {"unit": "panels", "bm": 32, "bn": 24, "bk": 16, "wm": 16, "wn": 24, "t
 SIZES = ((1, 1, 1), (16, 24, 16), (17, 8, 24), (203, 24, 40), (150, 23, 30), (129, 7, 33), (3, 17, 5))
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
-
-
-def problem(size, dtype="bfloat16", **more):
-    narrow = np.dtype(dtype if dtype == "float16" else getattr(pytest.importorskip("ml_dtypes"), dtype))
-    return Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32), operand_dtype=narrow, **more)
 
 
 def shifted(x, elements):
@@ -40,14 +32,7 @@ def shifted(x, elements):
 
 
 def compute(size, dtype="bfloat16", *, accumulate=False, alpha=None, lay=None, **parameters):
-    of = problem(size, dtype, accumulate=accumulate, alpha=alpha)
-    operands = Operands.generate(of, sum(size))
-    if lay:
-        operands = Operands(*lay(operands.a, operands.b), operands.c, operands.out)
-    plan = RUNG.plan(of, detect()).override({**PANELS, **parameters})
-    execution = RUNG.prepare(plan, operands)
-    execution.run()
-    verify(of, operands, execution.result(), seed=1, extra_error=RUNG.extra_error(plan, operands))
+    half_products.compute(problem(size, dtype, accumulate=accumulate, alpha=alpha), {**PANELS, **parameters}, lay)
 
 
 @needs_compiler
@@ -115,7 +100,7 @@ class TestOnTheCpu:
 )
 def test_products_that_no_panels_compute_are_refused(size, parameters):
     with pytest.raises(PlanError):
-        program(size, **{**PANELS, **parameters})
+        program(problem(size), {**PANELS, **parameters})
 
 
 def test_tall_products_are_computed_so():
@@ -136,8 +121,8 @@ def test_kernels_of_all_panels_fit_their_multiprocessor(k):
         if choice is None:  # tiles suit it
             assert columns > 56
             continue
-        (kernel,) = program((50000, columns, k), **vars(choice.tile.launch), unit="panels", slices=1, together=1,
-                            resident=choice.tile.blocks, shares=1).kernels()  # fmt: skip
+        options = {"unit": "panels", "slices": 1, "together": 1, "resident": choice.tile.blocks, "shares": 1}
+        (kernel,) = program(of, {**vars(choice.tile.launch), **options}).kernels()
         taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
         assert not taken.spill_bytes
         assert taken.registers * kernel.block[0] * choice.tile.blocks <= 65536
@@ -147,13 +132,4 @@ def test_kernels_of_all_panels_fit_their_multiprocessor(k):
 def test_triangles_are_refused():
     of = problem((24, 24, 64), triangle="d")
     with pytest.raises(PlanError, match="triangle"):
-        RUNG.program(RUNG.plan(of, detect()).override(PANELS), *matrices(of))
-
-
-def matrices(of):
-    return (Matrix(Place(x), ld) for x, ld in (("a", of.k), ("b", of.n), ("out", of.n)))
-
-
-def program(size, **parameters):
-    of = problem(size)
-    return RUNG.program(RUNG.plan(of, detect()).override(parameters), *matrices(of))
+        program(of, PANELS)

@@ -24,7 +24,7 @@ PANELS = {"bm": 64, "bn": 8, "bk": 1, "wm": 0, "wn": 0, "tm": 2, "tn": 8, "stage
 SIZES = ((1, 1, 1), (64, 8, 20), (130, 5, 16), (200, 7, 33), (70, 8, 34), (129, 3, 3), (65, 6, 40))
 KINDS = (
     ("plus_times", "float32"), ("min_plus", "float32"), ("plus_times", "float64"), ("max_plus", "int32"),
-    ("min_plus", "int64"), ("max_min", "float64"),
+    ("min_plus", "int64"), ("max_min", "float64"), ("logaddexp_plus", "float32"),
 )  # fmt: skip
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
