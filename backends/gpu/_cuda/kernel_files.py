@@ -31,7 +31,7 @@ _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
 Defines = tuple[tuple[str, str], ...]
-_Job = tuple[str, Defines, str]  # stem, defines and architecture
+Job = tuple[str, Defines, str]  # stem, defines and architecture
 
 
 class Resources(NamedTuple):
@@ -116,8 +116,8 @@ def compile_kernel(stem: str, defines: Defines, arch: str) -> Compiled:
 
 
 def compile_together(
-    kernels: Iterable[tuple[str, Defines, str]],
-    alike: Callable[[], Iterable[tuple[str, Defines, str]]] = tuple,
+    kernels: Iterable[Job],
+    alike: Callable[[], Iterable[Job]] = tuple,
 ) -> None:
     """Compile kernels for the current GPU at once, a thread each: a new kind of product waits for the slowest alone.
 
@@ -138,7 +138,7 @@ def compile_together(
     jobs = [(stem, defines, arch + suffix) for stem, defines, suffix in kernels]
     missing = [job for job in jobs if job not in _compiled]
     threads = _processors()
-    beside: list[_Job] = []
+    beside: list[Job] = []
     if len(missing) < threads and not all(is_kept(*job) for job in missing):
         beside = [(stem, defines, arch + suffix) for stem, defines, suffix in alike()]
         beside = [job for job in beside if job not in _compiled][: threads - len(missing)]
@@ -152,7 +152,7 @@ def compile_together(
 
 
 # What `compile_together` has compiled in this process.
-_compiled: set[_Job] = set()
+_compiled: set[Job] = set()
 
 
 def _processors() -> int:

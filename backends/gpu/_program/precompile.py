@@ -9,14 +9,12 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
 from backends import _kernel_files
-from backends.gpu._cuda.kernel_files import Defines, compile_kernel, is_kept
+from backends.gpu._cuda.kernel_files import Job, compile_kernel, is_kept
 from backends.gpu._cuda.nvrtc import CompileError
 from backends.gpu._program.program import Kernel
 
 # Starting workers takes as long as compiling this many kernels.
 WORTH_WORKERS = 4
-
-Job = tuple[str, Defines, str]
 
 
 def precompile(kernels: Iterable[Kernel], arch: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._cuda.kernel_files import Defines, Job, as_defines
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines, triangle_defines
 from harness.errors import PlanError
 from harness.plan import count_tiles
@@ -203,7 +203,7 @@ class Step(NamedTuple):
         return cls(kernel, (grid,) if isinstance(grid, int) else grid, scalars)
 
 
-def no_others(kernels: Iterable[tuple[str, Defines, str]]) -> list[tuple[str, Defines, str]]:
+def no_others(kernels: Iterable[Job]) -> list[Job]:
     """Return nothing: products of other layouts need no kernels in place of `kernels`, or it is not known which."""
     return []
 
@@ -243,7 +243,7 @@ class Program:
     steps: list[Step | Call] = field(default_factory=list)
     scratch: dict[str, tuple[int, np.dtype[Any]]] = field(default_factory=dict)
     zeroed: set[str] = field(default_factory=set)
-    alike: Callable[[Iterable[tuple[str, Defines, str]]], list[tuple[str, Defines, str]]] = no_others
+    alike: Callable[[Iterable[Job]], list[Job]] = no_others
 
     def reserve(self, name: str, elements: int, dtype: np.dtype[Any], *, is_zeroed: bool = False) -> Place:
         """Add a scratch buffer and return its beginning."""

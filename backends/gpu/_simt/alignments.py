@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import Defines
+from backends.gpu._cuda.kernel_files import Defines, Job
 from backends.gpu._program.operators import TYPES
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._simt.copies import width_of_copies
 from harness.plan import Launch
-
-Job = tuple[str, Defines, str]
 
 _ITEMSIZES = {type_in_c: np.dtype(name).itemsize for name, type_in_c in TYPES.items()}
 _SIDES = {"WIDTH_B": "BN", "WIDTH_A": "BM"}

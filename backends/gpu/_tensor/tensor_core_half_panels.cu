@@ -1,23 +1,30 @@
-// C := alpha A B, or C + alpha A B, with A and B in bfloat16 or float16 and sums in float32, where C is tall and narrow and k is
-// short: mma.sync, row panels of A by bulk copies. For sm_90.
+// C := alpha A B, or C + alpha A B, with A and B in bfloat16 or float16 and sums in float32, where C is tall and narrow
+// and k is short: mma.sync, row panels of A by bulk copies. For sm_90.
 //
 //   grid    persistent: warps compute panels of C, ROWS x BN, until none is left
 //   block   all of B in shared memory, zeros beyond it
-//   warp    panels of A that it alone waits for, STAGES ahead: ROWS whole rows are one run of memory
+//   warp    panels of A that it alone waits for, STAGES ahead: ROWS whole rows are one run of memory;
 //           so are rows of C without gaps, which pass through shared memory (WHOLE_ROWS)
 //
-// Tiles of 64 steps of k, as the copy engine brings them (tensor_core_half.cu), begin within lines of memory where rows are no
-// multiple of lines: each row of a tile is then two requests. A run is as many as it has lines. Rows may begin anywhere in it.
+// The copy engine brings tiles of 64 steps of k (tensor_core_half.cu). They begin within lines of memory where rows are
+// no multiple of lines: each row of a tile is then two requests. A run is as many as it has lines. Rows may begin
+// anywhere in it.
 //
-// With ROW_RUNS each row is a run of its own, to lie an odd number of granules from the next one: else up to eight rows are in the
-// same banks. Runs of less than some hundred bytes take longer than those conflicts.
+// With ROW_RUNS each row is a run of its own, and lies an odd number of granules from the next one. Else up to eight
+// rows are in the same banks. Runs of less than some hundred bytes take longer than those conflicts.
 //
-// Edges: elements beyond k are masked in the last step. A run begins with the granule of 16 bytes that its first element is in:
-// up to 14 bytes before A are read and not used. It ends with the last element of A, or with its granule.
+// Edges: elements beyond k are masked in the last step. A run begins with the granule of 16 bytes that its first element
+// is in: up to 14 bytes before A are read and not used. It ends with the last element of A, or with its granule.
 //
-// Defined by the host: ROWS, BN: multiples of 16 and 8; WARPS, STAGES, MIN_BLOCKS, KIND; UNIT_A: bytes, 16, 4 or 2, whose
-// multiples all rows of A begin at; B_BY_COLUMNS; UNIT_B: the same of the lines of B, 16 or 2; WIDTH: elements of C that are
-// stored at once, 2 or 1; ACCUMULATE; ROW_RUNS 1: rows of A are whole granules `lda` apart; WHOLE_ROWS 1: rows of C begin where the ones before them end, and C is only written.
+// Defined by the host:
+//   ROWS, BN              a panel: multiples of 16 and 8
+//   WARPS, STAGES, MIN_BLOCKS, KIND
+//   UNIT_A                bytes, 16, 4 or 2, whose multiples all rows of A begin at
+//   B_BY_COLUMNS, UNIT_B  the same of the lines of B, 16 or 2
+//   WIDTH                 elements of C that are stored at once, 2 or 1
+//   ACCUMULATE
+//   ROW_RUNS 1            rows of A are whole granules, `lda` apart
+//   WHOLE_ROWS 1          rows of C begin where the ones before them end, and C is only written
 //
 // Source: PTX ISA, mma.sync, ldmatrix, cp.async.bulk.
 #define T unsigned char

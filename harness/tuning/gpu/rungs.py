@@ -164,8 +164,8 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True, has_panels: bool = 
     of_rows = row_panels.choose(problem) if has_panels else None
     if of_rows is not None:
         launch, slices, blocks = of_rows
-        _, options = _thin_tiles(problem, row, can_share)
-        return launch, {**options, **WHOLE, "stagger": 1, "panels": slices, "blocks": blocks}
+        of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **WHOLE, "stagger": 1}  # without effect
+        return launch, {**of_tiles, "panels": slices, "blocks": blocks}
     # where blocks cannot share k, the model was not fitted
     is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
     if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem):

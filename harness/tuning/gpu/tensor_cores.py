@@ -238,7 +238,7 @@ def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
         "tma": {"a": problem.n, "b": problem.m},
         "mma": {"a": 0, "b": min(problem.m, problem.n)},
         "wgmma": {"a": 0, "b": 0},
-        "panels": {"a": TURNED_FROM, "b": 0},
+        "panels": {"a": TURNED_FROM, "b": 0},  # rows of A are brought whole
     }
     return frozenset(x for x in "ab" if uses[unit][x] < TURNED_FROM)
 
