@@ -176,6 +176,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
                 for (int j = 0; j < NI; ++j) mma_half(sums[i][j], first[i], second[j]);
         }
+        end_reads();
         __syncwarp();  // all lanes have read the stage
         request(panel + STAGES * next, stage);
         if (++stage == STAGES) stage = 0, parity ^= 1;
