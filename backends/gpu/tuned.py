@@ -13,6 +13,7 @@ import dataclasses
 
 from backends.gpu._base.backend import SYMMETRIC
 from backends.gpu._base.tuned_rung import TunedRung
+from backends.gpu._cuda import device
 from backends.gpu._passes.mirror import add_mirror
 from backends.gpu._program.program import Matrix, Program
 from backends.gpu._simt.log_sum_exp import real_product
@@ -44,7 +45,7 @@ class Tuned(TunedRung):
         if problem.batch:
             tiles, options = batched_tiles(real_product(problem))
             return Plan(problem, 1, options=options, launch=tiles)
-        tiles, options = tuned_tiles(real_product(problem), has_panels=True)
+        tiles, options = tuned_tiles(real_product(problem), panel_bytes=device.shared_limit())
         return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())
 
     def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:

@@ -12,6 +12,7 @@ from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu import rungs, stored
+from harness.tuning.gpu.multiprocessor import MOST_SHARED
 from tests._support.gapped_operands import with_gap
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
@@ -99,9 +100,10 @@ def test_tall_products_are_computed_so():
         of = Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.int64))
         plan = tuned.plan(of, detect())
         assert plan.options["panels"]
+        assert not plan.options["lanes"]
         assert plan.launch.bn - 4 < n <= plan.launch.bn
     for m, n, k, more in (
-        (100_000, 13, 30, {}),
+        (100_000, 49, 30, {}),
         (100_000, 3, 900, {}),
         (100, 3, 30, {}),
         (9000, 3, 30, {"layout": "FCC"}),
@@ -132,6 +134,6 @@ def test_tiles_that_were_tuned_here_leave_panels_alone(monkeypatch):
     monkeypatch.setattr(stored.tuning_stored, "values", lambda owner: {"32-bit fused": {"bm": 128, "bn": 128}})
     for m, n, is_tiled in ((1 << 19, 8, False), (2048, 2048, True)):
         of = Problem(m, n, 64, dtype=np.dtype(np.float32))
-        launch, options = rungs.tuned_tiles(of, has_panels=True)
+        launch, options = rungs.tuned_tiles(of, panel_bytes=MOST_SHARED)
         changed = stored.with_stored(Plan(of, 1, None, options, launch), "sm_90")
         assert (changed.launch != launch) == is_tiled

@@ -156,7 +156,7 @@ def test_every_measured_product_has_a_tile_of_the_table():
 
 
 def test_what_was_measured_of_plus_times_holds_for_it_alone():
-    size = next(size for size, (bm, bn, *_) in thin._fastest()["float32"].items() if size[0] == 40000)
+    size = next(size for size, (bm, bn, *_) in thin._fastest()["float32"].items() if size[0] == 7000)
     tiles = [plan("gpu-tuned", size, "float32", semiring).launch for semiring in ("plus_times", "min_plus")]
     known = thin._fastest()["float32"][size]
     assert [tiles[0].bm, tiles[0].bn, tiles[0].bk] == known[:3]

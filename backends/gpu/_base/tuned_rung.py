@@ -11,6 +11,7 @@ from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Kernel, Place, Product, Program, Step, ceil_div, product_defines
 from backends.gpu._simt.alignments import of_other_rows
 from backends.gpu._simt.row_panels import add_row_panels
+from backends.gpu._simt.warp_panels import add_warp_panels
 from backends.gpu._simt.warp_products import add_warp_products
 from harness.plan import Launch, Plan
 
@@ -42,7 +43,8 @@ class TunedRung(PipelinedRung):
             add_warp_products(program, plan, product)
             return
         if plan.options.get("panels"):
-            add_row_panels(program, plan, product)
+            add_panels = add_warp_panels if plan.options["lanes"] else add_row_panels
+            add_panels(program, plan, product)
             return
         launch_tuned(program, self.kernel(plan, product), plan, product)
 

@@ -16,19 +16,10 @@
 // GPUs" (2019), which streams A and keeps B.
 #include "semiring.cuh"
 #include "lanes.cuh"
+#include "groups.cuh"
 
 constexpr int ROWS = 32 * TM, THREADS = 32 * SLICES, GRANULE = 16 / sizeof(T), PITCH = BN + 1;
 static_assert(BN % GRANULE == 0 && GRANULE % UNIT == 0, "granules of B are whole, and those of A have whole units");
-
-template <int COUNT> struct alignas(sizeof(T) * COUNT) Group {
-    T x[COUNT];
-};
-
-template <int COUNT> __device__ __forceinline__ Group<COUNT> read(const T* from)
-{
-    check_aligned<sizeof(T) * COUNT>(from);
-    return *(const Group<COUNT>*)from;
-}
 
 // One step of k: rows have `x`.
 __device__ __forceinline__ void combine_step(T (&sums)[TM][BN], const T (&x)[TM], const T* of_b)

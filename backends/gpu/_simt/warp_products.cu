@@ -21,6 +21,7 @@
 // Autotuning of Batched GEMM for GPUs" (2016), section 4.
 #include "semiring.cuh"
 #include "lanes.cuh"
+#include "groups.cuh"
 
 constexpr int LANES_M = BM / TM, LANES_N = BN / TN, STRIDE_A = BM + 1;
 constexpr int ALIGNED = 32 / sizeof(T);  // elements after which every group begins as it must
@@ -29,16 +30,6 @@ constexpr int LOADS_A = (BM * BK / WIDTH_A + 31) / 32, LOADS_B = (BK * BN / WIDT
 constexpr int UNROLLED_STEPS = IS_LONG ? 1 : BK;
 
 static_assert(LANES_M * LANES_N == 32, "a warp has 32 threads");
-
-template <int COUNT> struct alignas(sizeof(T) * COUNT) Group {
-    T x[COUNT];
-};
-
-template <int COUNT> __device__ __forceinline__ Group<COUNT> read(const T* from)
-{
-    check_aligned<sizeof(T) * COUNT>(from);
-    return *(const Group<COUNT>*)from;
-}
 
 __device__ __forceinline__ void combine_step(T (&sums)[TM][TN], const T* of_a, const T* of_b)
 {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from harness.plan import Launch
 from harness.problem import Problem
-from harness.tuning.gpu import row_panels, thin, thin_tiles
+from harness.tuning.gpu import row_panels, thin, thin_tiles, warp_panels
 from harness.tuning.gpu.sharing import (
     ENDLESS,
     FEWEST_BLOCKS,
@@ -158,14 +158,20 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
     return tiles, {"order": 0, "group": 8, "blocks": 2}
 
 
-def tuned_tiles(problem: Problem, *, can_share: bool = True, has_panels: bool = False) -> tuple[Launch, Options]:
-    """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k, `has_panels` row panels of A."""
+def tuned_tiles(problem: Problem, *, can_share: bool = True, panel_bytes: int = 0) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-tuned.
+
+    Parameters
+    ----------
+    problem : Problem
+    can_share : bool
+        Whether blocks may share k.
+    panel_bytes : int
+        Shared memory that a block may take for row panels of A; 0: none are to be chosen.
+    """
     row = TUNED[kind_of(problem)]
-    of_rows = row_panels.choose(problem) if has_panels else None
-    if of_rows is not None:
-        launch, slices, blocks = of_rows
-        of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **WHOLE, "stagger": 1}  # without effect
-        return launch, {**of_tiles, "panels": slices, "blocks": blocks}
+    if panel_bytes and (of_panels := _panels(problem, row, panel_bytes)):
+        return of_panels
     # where blocks cannot share k, the model was not fitted
     is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
     if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem):
@@ -180,6 +186,20 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True, has_panels: bool = 
     is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= fused_from)
     edge = "padded" if is_padded and _is_reused(problem) else "redirected"
     return tiles, {"edge": edge, "order": _order(problem, row, tiles), "group": 8, "blocks": row.blocks, **shared}
+
+
+def _panels(problem: Problem, row: TunedTiles, most_bytes: int) -> tuple[Launch, Options] | None:
+    """Return the row panels of a product and their options; None: tiles suit it."""
+    of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **WHOLE, "stagger": 1}  # without effect
+    if of_rows := row_panels.choose(problem, most_bytes):
+        launch, slices, blocks = of_rows
+        return launch, {**of_tiles, "panels": slices, "lanes": 0, "blocks": blocks}
+    is_fused = row is TUNED["4 fused"]
+    if is_fused and thin.measured(problem, {"": thin_tiles.SIMT_4}):
+        return None
+    if of_warps := warp_panels.choose(problem, most_bytes, is_fused=is_fused):
+        return of_warps.launch, {**of_tiles, "panels": of_warps.warps, "lanes": of_warps.lanes, "blocks": 1}
+    return None
 
 
 def _thin_tiles(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Launch, Options]:
@@ -198,6 +218,7 @@ def _thin_tiles(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Lau
         **shared,
         "stagger": stagger,
         "panels": 0,
+        "lanes": 0,
     }
     return launch, options
 

@@ -52,6 +52,7 @@ struct Fiber {
     Copy* copies;
     int first_copy, copy_count, open_group;
     int meetings;  // of its warp
+    bool is_over;
 };
 
 static const size_t STACK = 64 << 10;
@@ -117,16 +118,19 @@ static void run_block(int count)
     if (!fibers) make_fibers(count);
     for (int t = 0; t < count; ++t) {
         fibers[t].first_copy = fibers[t].copy_count = fibers[t].open_group = fibers[t].meetings = 0;
+        fibers[t].is_over = false;
         fibers[t].index = Index3{t % blockDim.x, t / blockDim.x, 0};
     }
     for (int done = 0; done < count;) {
-        int waiting = 0;
+        bool is_waiting = false;
         votes[++turn % 2] = 1;
         for (int t = 0; t < count; ++t) {
+            if (fibers[t].is_over) continue;
             resume(fibers[t]);
-            (fibers[t].state == DONE ? done : waiting) += 1;
+            done += fibers[t].is_over = fibers[t].state == DONE;
+            is_waiting |= fibers[t].state == WAITING;
         }
-        if (done && waiting) fail("a barrier is not reached by every thread");
+        if (done && is_waiting) fail("a barrier is not reached by every thread");
     }
 }
 
@@ -136,9 +140,12 @@ void meet_warp()
 {
     const int mine = ++running->meetings;
     const Fiber* warp = fibers + threadIdx.x / 32 * 32;
-    leave(WAITING);
+    leave(MEETING);
     for (int t = 0; t < 32; ++t)
-        while (warp[t].meetings < mine) leave(WAITING);
+        while (warp[t].meetings < mine) {
+            if (warp[t].is_over) fail("the lanes of a warp do not meet");
+            leave(MEETING);
+        }
 }
 
 // ------------------------------------------------------------------------------------------------- asynchronous copies

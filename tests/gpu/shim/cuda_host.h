@@ -58,7 +58,7 @@ namespace shim {
 [[noreturn]] void fail(const char* what);
 void check_aligned(const void* pointer, size_t bytes);
 
-enum State { NEW, WAITING, DONE };
+enum State { NEW, WAITING, MEETING, DONE };  // WAITING for the block, MEETING its warp
 
 extern char *shared_memory, *shared_end;
 extern unsigned turn;  // of all fibers, from barrier to barrier

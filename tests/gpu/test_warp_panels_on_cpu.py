@@ -1,0 +1,161 @@
+"""Warp panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
+
+import numpy as np
+import pytest
+
+from backends.gpu._base import backend as gpu_backend
+from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._program.program import Matrix, Place
+from harness import SEMIRINGS
+from harness.errors import PlanError, VerificationError
+from harness.machine import detect
+from harness.problem import Problem
+from harness.tuning.gpu import warp_panels
+from harness.tuning.gpu.multiprocessor import MOST_SHARED
+from tests._support.gapped_operands import with_gap
+from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
+from tests.gpu.test_kernels_compile import needs_nvrtc
+
+# Panels of 16 rows: two of a thread, four threads along a row of C; chunks of 16 steps, three stages, two warps.
+PANELS = {"bm": 16, "bn": 20, "bk": 16, "wm": 0, "wn": 0, "tm": 2, "tn": 5, "stages": 3, "panels": 2, "lanes": 4}
+# m x n x k: less than a panel, whole ones, several for each warp; rows of A of granules, of pairs, and of any length;
+# chunks that are whole, or end within a granule; fewer columns than a panel has.
+SIZES = ((1, 1, 1), (64, 20, 32), (130, 19, 36), (200, 20, 34), (131, 7, 33), (70, 20, 47), (90, 20, 3))
+KINDS = (
+    ("plus_times", "float32"), ("min_plus", "float32"), ("plus_times", "float64"), ("max_plus", "int32"),
+    ("min_plus", "int64"), ("max_min", "float64"), ("logaddexp_plus", "float32"),
+)  # fmt: skip
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
+
+
+def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **parameters):
+    for m, n, k in sizes:
+        problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
+        check(with_options("gpu-tuned", **{**PANELS, **parameters}), problem, change)
+
+
+@needs_compiler
+@pytest.mark.no_cover
+class TestOnTheCpu:
+    @pytest.fixture(autouse=True)
+    def _on_the_cpu(self, monkeypatch):
+        use_the_cpu(monkeypatch)
+        monkeypatch.setattr("backends.gpu._simt.warp_panels.MULTIPROCESSORS", 2)
+
+    @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+    def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
+        compute(semiring, dtype, *SIZES)
+        compute(semiring, dtype, (130, 19, 37), accumulate=True)
+
+    def test_other_panels(self):
+        eight = {"lanes": 8, "bm": 8, "tm": 2, "bn": 24, "tn": 3, "bk": 32, "stages": 2}
+        compute("min_plus", "float32", (100, 23, 67), (100, 24, 64), **eight, panels=4)
+        compute("plus_times", "float32", (200, 13, 45), lanes=1, bm=64, tm=2, bn=13, tn=13, panels=1)
+        compute("plus_times", "float64", (70, 9, 29), lanes=2, bm=32, tm=2, bn=10, tn=5, bk=8)
+
+    @pytest.mark.parametrize("gap", (1, 2, 3, 4, 8, 12, 101))
+    def test_rows_of_a_may_have_gaps(self, monkeypatch, gap):
+        for at_end in (False, True):
+            monkeypatch.setattr(gpu_backend, "GpuOperands", with_gap(gap, at_end=at_end))
+            for semiring, dtype in (("plus_times", "float32"), ("min_plus", "float64")):
+                compute(semiring, dtype, (130, 17, 33), (100, 20, 20))
+
+    def test_b_may_lie_by_columns(self):
+        def turn(operands):
+            object.__setattr__(operands, "b", np.asfortranarray(operands.b))
+
+        compute("plus_times", "float32", (130, 17, 33), (64, 20, 20), change=turn)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            ("number < panels; number += next", "number < panels; number += next + 1"),
+            ("if (p < steps) combine_unit<0>", "if (p + 1 < steps) combine_unit<0>"),
+            ("first < left + (IS_RAGGED ? GRANULE - 1 : 0)", "first + GRANULE < left"),
+            ("last != granule_of(last)", "false"),
+            ("asked_from = 0, asked += next", "asked_from = 0, asked += 1"),
+            ("(size_t)i * lda) % GRANULE", "(size_t)i) % GRANULE"),
+            ("stage ? stage - 1 : STAGES - 1", "stage"),
+            ("columns + (p + u + 1) * BN", "columns + (p + u) * BN"),
+            ("wait_copies<STAGES - 2>();\n            meet_lanes();", "meet_lanes();"),
+        ],
+    )
+    def test_planted_mistakes_are_found(self, monkeypatch, edit):
+        use_the_cpu(monkeypatch, edits=(edit,))
+        with pytest.raises((VerificationError, KernelFault)):
+            compute("plus_times", "float32", (135, 20, 45), (201, 19, 47), (200, 20, 40))
+
+
+@pytest.mark.parametrize(
+    ("size", "parameters"),
+    [
+        ((99, 21, 40), {}),
+        ((99, 20, 40), {"bm": 32}),
+        ((99, 20, 40), {"bk": 20}),
+        ((99, 20, 40), {"stages": 1}),
+        ((99, 20, 40), {"panels": 17}),
+        ((99, 20, 9000), {}),
+    ],
+)
+def test_products_that_no_panels_compute_are_refused(size, parameters):
+    with pytest.raises(PlanError):
+        program(size, **{**PANELS, **parameters})
+
+
+def test_tall_products_are_computed_so():
+    for m, n, k in ((100_000, 13, 30), (15_000, 48, 400), (400_000, 20, 4), (2500, 33, 100)):
+        plan = plan_of((m, n, k), "min_plus", "int64")
+        assert plan.options["lanes"]
+        assert plan.launch.bn - 8 < n <= plan.launch.bn
+    for m, n, k in ((100_000, 49, 30), (100_000, 12, 30), (100_000, 20, 900), (5000, 20, 300), (100, 20, 30)):
+        assert not plan_of((m, n, k), "min_plus", "int64").options.get("lanes")
+    assert not plan_of((9000, 20, 30), "min_plus", "float32", layout="FCC").options.get("lanes")
+    # over float32 tiles are as fast where they have just the columns of C
+    for n, is_by_panels in ((16, False), (20, True), (32, False)):
+        assert bool(plan_of((50_000, n, 100), "plus_times", "float32").options.get("lanes")) == is_by_panels
+
+
+def test_warps_finish_their_panels_together():
+    for m in (2000, 40_000, 333_333):
+        problem = Problem(m, 20, 100, SEMIRINGS["min_plus"], np.dtype(np.int32))
+        of = warp_panels.choose(problem, MOST_SHARED, is_fused=False)
+        panels = -(-m // of.launch.bm)
+        rounds = -(-panels // (of.warps * 132))
+        assert of.warps <= of.most_warps
+        assert (of.warps - 1) * 132 * rounds < panels
+        assert rounds == -(-panels // (of.most_warps * 132))
+
+
+@pytest.mark.parametrize("limit", (64 << 10, 99 << 10, 163 << 10))
+def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, limit):
+    monkeypatch.setattr(device, "shared_limit", lambda: limit)
+    for size in ((100_000, 20, 300), (100_000, 48, 650), (5000, 7, 590), (20_000, 12, 600), (300_000, 3, 9)):
+        for dtype in ("int64", "float32"):
+            n, k = size[1:]
+            matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
+            kernels = RUNGS["gpu-tuned"].program(plan_of(size, "min_plus", dtype), *matrices).kernels()
+            assert all(kernel.shared_bytes <= limit for kernel in kernels)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
+    for size in ((50_000, 20, 33), (50_000, 40, 300), (5000, 13, 40), (300_000, 48, 8)):
+        for kernel in program(size, semiring, dtype).kernels():
+            if kernel.stem == "warp_panels":
+                taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
+                assert not taken.spill_bytes
+                assert kernel.shared_bytes <= 227 << 10
+
+
+def plan_of(size, semiring, dtype, **more):
+    return RUNGS["gpu-tuned"].plan(Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), **more), detect())
+
+
+def program(size, semiring="plus_times", dtype="float32", **parameters):
+    _, n, k = size
+    matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
+    return RUNGS["gpu-tuned"].program(plan_of(size, semiring, dtype).override(parameters), *matrices)
