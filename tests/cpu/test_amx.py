@@ -17,11 +17,12 @@ from llvmlite import ir
 
 from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
 from backends.cpu._mixed import amx_claims, amx_code, amx_kernel, amx_loops, amx_pieces, amx_product, methods
+from backends.cpu._mixed import product as mixed_product
 from backends.cpu._mixed.amx_code import TileCode
 from backends.cpu._mixed.amx_loops import compile_amx_product
 from backends.cpu._mixed.amx_product import ARGUMENTS, TileLoops, TileProduct, prepare_tiles
 from backends.cpu._mixed.methods import usable_methods
-from backends.cpu._mixed.product import ProductOfRows
+from backends.cpu._mixed.product import PackedProduct
 from backends.cpu._vector import code as v
 from backends.cpu._vector.scalar import WORD, ScalarCode
 from harness import Operands, PlanError, VerificationError, machine, registry
@@ -123,6 +124,23 @@ class TestEmulatedProducts:
             operands.out = np.asarray(operands.out, order=order)
             assert_right(problem, operands, compute(way, operands, problem, threads=threads))
 
+    @pytest.mark.parametrize("is_shared", (True, False))
+    def test_operands_by_columns_have_the_sums_of_operands_by_rows(self, way, is_shared, monkeypatch):
+        share(monkeypatch, is_shared)
+        monkeypatch.setattr(mixed_product, "aligned_empty", lambda *_: pytest.fail("room for a copy"))
+        for number, sizes in enumerate(((1, 1, 1), (64, 64, 128), (33, 47, 77), (80, 130, 33), (97, 15, 161))):
+            problem = way.problem(*sizes, accumulate=number % 2 == 1)
+            drawn = Operands.generate(problem, number)
+            for threads, kc in ((1, 64), (3, 36)):
+                results = []
+                for orders in itertools.product("CF", repeat=3):
+                    a, b, out = (
+                        np.array(x, order=o) for x, o in zip((drawn.a, drawn.b, drawn.out), orders, strict=True)
+                    )
+                    results.append(compute(way, Operands(a, b, drawn.c, out), problem, threads=threads, kc=kc))
+                    assert_right(problem, drawn, results[-1])
+                assert len({np.ascontiguousarray(result).tobytes() for result in results}) == 1
+
     @pytest.mark.parametrize(("is_in_place", "is_shared"), ((False, True), (True, True), (False, False)))
     def test_packed_operands_fit_into_what_was_asked_for(self, way, is_in_place, is_shared, monkeypatch):
         marks = []
@@ -139,7 +157,8 @@ class TestEmulatedProducts:
         for number, (m, n, k) in enumerate(itertools.product((1, 64, 65, 130), (1, 33, 127), (1, 64, 99))):
             problem = way.problem(m, n, k)
             operands = Operands.generate(problem, 1)
-            kc = (36, 64)[number % 2]
+            kc, order = (36, 64)[number % 2], "CF"[number // 3 % 2]
+            operands.a, operands.b = (np.array(x, order=order) for x in (operands.a, operands.b))
             assert_right(problem, operands, compute(way, operands, problem, threads=1 + number % 5, kc=kc))
             assert all((mark == 0xA5).all() for mark in marks), (m, n, k)
 
@@ -289,10 +308,11 @@ class TestPiecesThatPartsShare:
 
 @pytest.mark.usefixtures("tiles")
 class TestSubnormals:
-    def product(self, place, shape=(40, 50, 70), **options):
+    def product(self, place, shape=(40, 50, 70), order="C", **options):
         """Return a product in which one subnormal number of A or B meets the largest number there is."""
         problem = BFLOAT16.problem(*shape, **options)
         operands = Operands.generate(problem, 2)
+        operands.a, operands.b = (np.array(x, order=order) for x in (operands.a, operands.b))
         operands.a[...], operands.b[...] = 0, 0
         least, largest = np.array([0x0001, 0x7F7F], np.uint16).view(BFLOAT16.narrow)
         i, j, p = place
@@ -306,15 +326,16 @@ class TestSubnormals:
         for is_in_place, shape in itertools.product((True, False), ((40, 50, 70), (64, 50, 128), (33, 130, 64))):
             in_place(monkeypatch, is_in_place)
             m, n, k = shape
-            for place in ((0, 0, 0), (m - 1, n - 1, k - 1), (m // 2, n // 2, k // 2)):
-                for problem, operands in self.product(place, shape):
+            places = (0, 0, 0), (m - 1, n - 1, k - 1), (m // 2, n // 2, k // 2)
+            for place, order in itertools.product(places, "CF"):
+                for problem, operands in self.product(place, shape, order):
                     exact = operands.a.astype(np.float64) @ operands.b.astype(np.float64)
                     assert np.count_nonzero(exact) == 1
                     for threads in (1, 2, 4):
                         np.testing.assert_array_equal(compute(BFLOAT16, operands, problem, threads), exact)
 
     def test_a_product_that_is_added_looks_before_it_begins(self):
-        for problem, operands in self.product((3, 4, 5), accumulate=True):
+        for problem, operands in itertools.chain(*(self.product((3, 49, 5), order=x, accumulate=True) for x in "CF")):
             operands.c[...] = 0
             operands.out[...] = 0
             exact = operands.a.astype(np.float64) @ operands.b.astype(np.float64)
@@ -324,11 +345,11 @@ class TestSubnormals:
         """A last strip is packed where another product left its rows; the look must not see those."""
         seen = []
 
-        def record(self, *addresses, run=ProductOfRows.run):
+        def record(self, *addresses, run=PackedProduct.run):
             run(self, *addresses)
             seen.append(int(self.lost[0]))
 
-        monkeypatch.setattr(ProductOfRows, "run", record)
+        monkeypatch.setattr(PackedProduct, "run", record)
         in_place(monkeypatch, is_in_place=False)
         compute(BFLOAT16, next(self.product((30, 4, 5)))[1], BFLOAT16.problem(40, 50, 70))
         few = BFLOAT16.problem(3, 50, 70)
@@ -359,6 +380,11 @@ class TestPlantedBugs:
 
     def test_without_tiles_at_edges_the_kernel_is_right(self):
         assert_right(*self.product(32, 32, 64))
+
+    def test_a_look_at_an_operand_by_columns_that_sees_nothing(self):
+        problem, operands = next(TestSubnormals().product((3, 4, 5), (32, 32, 64), "F"))
+        with pytest.raises(VerificationError):
+            verify(problem, operands, compute(BFLOAT16, operands, problem), seed=1)
 
     def test_rows_beyond_k_that_are_not_cleared(self, monkeypatch):
         monkeypatch.setattr(amx_product, "scratch", _full_of_nan)

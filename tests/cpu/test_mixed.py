@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backends.cpu._mixed import amx_product, methods, packing, product, subnormals
+from backends.cpu._mixed import amx_product, methods, packing, packing_columns, product, subnormals
 from backends.cpu._mixed.methods import METHODS
 from backends.cpu._simd import argument_table
+from backends.cpu._vector import code as v
 from backends.cpu._vector.unit import features
 from harness import BackendUnavailable, Operands, PlanError, Problem, VerificationError, gemm, registry
 from harness.operands import poison
@@ -77,16 +78,18 @@ class TestEveryMethod:
             out[...] = outside
             assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
 
-    @pytest.mark.parametrize(("sizes", "copied"), [((5, 300, 200), [(200, 5)]), ((300, 30, 200), [(200, 30)])])
-    def test_the_smaller_operand_is_copied_where_columns_of_b_are_contiguous(self, way, sizes, copied, monkeypatch):
-        shapes, copy = [], product._copy
-        monkeypatch.setattr(product, "_copy", lambda rows, x: shapes.append(x.shape) or copy(rows, x))
-        for is_added in (False, True):
+    @pytest.mark.parametrize("sizes", ((5, 300, 200), (300, 30, 200), (70, 90, 65)))
+    def test_operands_by_columns_are_packed_where_they_lie_and_have_the_same_sums(self, way, sizes, monkeypatch):
+        monkeypatch.setattr(product, "aligned_empty", lambda *_: pytest.fail("room for a copy"))
+        for is_added, threads in itertools.product((False, True), (1, 2)):
             problem = way.problem(*sizes, accumulate=is_added)
             drawn = Operands.generate(problem, 1)
-            operands = dataclasses.replace(drawn, b=np.asfortranarray(drawn.b))
-            assert_right(problem, operands, compute(way, operands, problem))
-        assert shapes == copied * 2
+            results = []
+            for orders in itertools.product("CF", repeat=3):
+                a, b, out = (np.array(x, order=o) for x, o in zip((drawn.a, drawn.b, drawn.out), orders, strict=True))
+                results.append(compute(way, Operands(a, b, drawn.c, out), problem, threads=threads))
+                assert_right(problem, drawn, results[-1])
+            assert len({np.ascontiguousarray(result).tobytes() for result in results}) == 1
 
     def test_threads_have_parts_of_their_own(self, way):
         problem = way.problem(9 * way.mr + 1, 3 * way.nr + 5, 77, accumulate=True)
@@ -115,7 +118,12 @@ class TestEveryMethod:
         columns = 1, way.lanes + 1, 4 * way.nr - 1
         for m, n, k in itertools.product((1, 5 * way.mr), columns, (1, 36, 45, 99)):
             problem = way.problem(m, n, k)
-            compute(way, Operands.generate(problem, 1), problem, threads=1 + k % 3)
+            drawn = Operands.generate(problem, 1)
+            for order in "CF":
+                operands = dataclasses.replace(
+                    drawn, a=np.array(drawn.a, order=order), b=np.array(drawn.b, order=order)
+                )
+                compute(way, operands, problem, threads=1 + k % 3)
             assert all((mark == 0xA5).all() for mark in marks), (m, n, k)
         assert sum(mark.size for mark in marks)
 
@@ -328,9 +336,13 @@ class TestPlantedBugs:
         compile_anew(monkeypatch)
 
     @staticmethod
-    def wrong(way, k=7):
+    def wrong(way, k=7, order="C", beyond=0):
+        """Prove that a product is found wrong; B has rows of `beyond` that do not belong to it."""
         problem = way.problem(3, way.lanes + 1, k)
-        operands = Operands.generate(problem, 1)
+        drawn = Operands.generate(problem, 1)
+        b = np.full((k + 99, problem.n), beyond, way.narrow, order=order)[:k]
+        b[...] = drawn.b
+        operands = dataclasses.replace(drawn, a=np.array(drawn.a, order=order), b=b)
         one = {"mr": 1, "mc": 2, "nr": way.lanes, "nc": way.lanes}
         with pytest.raises(AssertionError):
             assert_right(problem, operands, compute(way, operands, problem, **one))
@@ -346,6 +358,26 @@ class TestPlantedBugs:
         self.wrong(way)
 
     def test_parts_of_a_word_that_change_places(self, monkeypatch):
-        right = packing._join
-        monkeypatch.setattr(packing, "_join", lambda b, parts: right(b, parts[::-1]))
+        right = packing.join
+        monkeypatch.setattr(packing, "join", lambda b, parts: right(b, parts[::-1]))
         self.wrong(WORDS_OF_INTEGERS[0])
+
+    def test_parts_of_a_word_that_change_places_in_an_a_by_columns(self, monkeypatch):
+        right = packing_columns.join
+        monkeypatch.setattr(packing_columns, "join", lambda b, parts: right(b, parts[::-1]))
+        self.wrong(WORDS_OF_INTEGERS[0], order="F")
+
+    @pytest.mark.skipif(not BF16, reason="this processor has no avx512_bf16")
+    def test_a_square_that_takes_what_lies_beyond_k(self, monkeypatch):
+        right = packing_columns._Squares._gather
+        monkeypatch.setattr(
+            packing_columns._Squares,
+            "_gather",
+            lambda self, count, left, *where: right(self, count, v.size(self._length), *where),
+        )
+        self.wrong(BF16[0], order="F", beyond=np.nan)
+
+    @pytest.mark.skipif(not VNNI, reason="this processor has no vnni")
+    def test_a_shift_that_is_not_taken_off_a_b_by_columns(self, monkeypatch):
+        monkeypatch.setattr(packing_columns, "SHIFT_BITS", 8)
+        self.wrong(VNNI[0], order="F")

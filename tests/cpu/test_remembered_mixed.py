@@ -47,10 +47,14 @@ def long_ways(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_contiguous_rows_and_contiguous_columns_take_it(name: str, long_ways: list[Any]) -> None:
     narrow, wide, rng = DTYPES[name], MIXED[name], np.random.default_rng(1)
     gemm(*(_draw(rng, (2, 2), narrow) for _ in range(2)), dtype=wide)
-    for (m, n, k), order, threads in itertools.product(((1, 1, 1), (33, 50, 70), (150, 130, 90)), "CF", (None, 1, 2)):
+    sizes, orders = ((1, 1, 1), (33, 50, 70), (150, 130, 90)), ("CCC", "CFC", "FCC", "FFC", "FFF")
+    for (m, n, k), order, threads in itertools.product(sizes, orders, (None, 1, 2)):
         for _ in range(2):  # two matrices of one layout
-            a, b = (np.asarray(_draw(rng, shape, narrow), order=order) for shape in ((m, k), (k, n)))
-            out = np.full((m, n), 77, wide, order=order)
+            a, b = (
+                np.asarray(_draw(rng, shape, narrow), order=o)
+                for shape, o in zip(((m, k), (k, n)), order, strict=False)
+            )
+            out = np.full((m, n), 77, wide, order=order[2])
             gemm(a, b, dtype=wide, threads=threads)
             long_ways.clear()
             assert gemm(a, b, dtype=wide, threads=threads, out=out) is out
@@ -81,7 +85,8 @@ def test_it_leaves_anything_else_alone() -> None:
     others: list[tuple[Any, Any, Any]] = [
         (a.tolist(), b, out), (a, None, out), (a, b, None), (a[None], b, out), (a, b[:, 0], out), (a, b[:5], out),
         (a.astype("u1"), b, out), (a, b.astype("i2"), out), (a, b, out.astype("f4")), (a, b, out[:3]), (a, b, fixed),
-        (np.asfortranarray(a), b, out), (a[::-1], b, out), (a[:0], b, out[:0]), (a[:, :0], b[:0], out),
+        (np.ones((4, 12), narrow)[:, ::2], b, out), (a[::-1], b, out),
+        (np.asfortranarray(a)[::-1], b, out), (a[:0], b, out[:0]), (a[:, :0], b[:0], out),
         (memory[:24].reshape(4, 6), b, memory[:80].view(wide).reshape(4, 5)),
     ]  # fmt: skip
     for given in others:

@@ -50,7 +50,7 @@ MOST_PREFETCHES = 8  # in a step; with more, the product waits for memory, which
 #   first_a                    the strip of a block to begin with
 #   packed_b ... first_b       likewise for panels of B
 ARGUMENTS = """
-    m n k a rs_a b rs_b c rs_c accumulate mc nc kc packs_a lost_a lost_b tile_of_c
+    m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate mc nc kc packs_a lost_a lost_b tile_of_c
     packed_a each_k_a claims_a first_a packed_b each_k_b claims_b first_b
 """.split()
 
@@ -63,8 +63,8 @@ def compile_amx_product(key: MixedKey) -> tuple[int, int]:
     """Compile ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0; return the addresses of two functions.
 
     ``run_part(table, part)`` computes a part, ``run_parts(shared, thread)`` those that no other thread has claimed,
-    beginning with its own. Rows of A and B are contiguous; `packs_a`: whether to pack strips of A that could be read in
-    place.
+    beginning with its own. A and B lie by rows, `cs_a` and `cs_b` being the size of an element, or by columns;
+    `packs_a`: whether to pack strips of A that could be read in place, or that lie by columns.
     """
 
     def emit(module: ir.Module) -> list[ir.Function]:
@@ -170,7 +170,7 @@ class _Part(ScalarCode):
         x = _Block(
             jc, n_cur, pc, k_cur, ic, m_cur, self._steps(k_cur), b.zext(adds, v.SIZE),
             self.parts(n_cur, self._nr), panel_0, self.parts(m_cur, self._mr), strip_0,
-            self.at(w.b, (pc, w.rs_b), (jc, self._element)), self.at(w.c, (ic, w.rs_c), (jc, WORD_BYTES)),
+            self.at(w.b, (pc, w.rs_b), (jc, w.cs_b)), self.at(w.c, (ic, w.rs_c), (jc, WORD_BYTES)),
         )  # fmt: skip
         self.for_each(x.panels, (), lambda step: self._multiply_strips(x, self._obtain_panel(x, step)))
 
@@ -193,7 +193,7 @@ class _Part(ScalarCode):
         is_new = b.icmp_signed("==", x.ic, v.size(0))
         with b.if_then(is_new):
             v.calls("obtain_panel", functools.partial(emit_obtain_panel, self._key))(
-                b, vectors, x.k_cur, self.at(x.b, (j, self._element)), w.rs_b, address, present,
+                b, vectors, x.k_cur, self.at(x.b, (j, w.cs_b)), w.rs_b, w.cs_b, address, present,
                 self._claim(self._shares_b, w.claims_b, number), w.lost_b,
             )  # fmt: skip
         has_next = b.icmp_signed("<", next_step, x.panels)
@@ -204,9 +204,10 @@ class _Part(ScalarCode):
         )
         # the cache lines of the next panel if it is packed, else the rows of its source
         ahead = b.select(
-            is_packed, self.at(w.packed_b, (following, self._panel_bytes)), self.at(x.b, (following_j, self._element))
+            is_packed, self.at(w.packed_b, (following, self._panel_bytes)), self.at(x.b, (following_j, w.cs_b))
         )
-        lines = b.select(is_packed, b.mul(x.steps, v.size(self._nr)), x.k_cur)
+        lines_of_source = b.select(self.is_not(w.cs_b, self._element), v.size(0), x.k_cur)
+        lines = b.select(is_packed, b.mul(x.steps, v.size(self._nr)), lines_of_source)
         each = v.smaller(b, self.parts(lines, b.mul(x.strips, x.steps)), v.size(MOST_PREFETCHES))
         stride, per_step = b.select(is_packed, v.size(CACHE_LINE), w.rs_b), b.select(has_next, each, v.size(0))
         is_first = b.icmp_signed("==", step, v.size(0))
@@ -249,7 +250,7 @@ class _Part(ScalarCode):
         b, w = self.b, self._words
         partial = (b.srem(rows, v.size(ROWS)), b.srem(b.mul(x.k_cur, v.size(self._element)), v.size(ROW_BYTES)))
         is_packed = functools.reduce(b.or_, (self.is_not(y, 0) for y in (w.packs_a, *partial)))
-        source = self.at(w.a, (b.add(x.ic, i), w.rs_a), (x.pc, self._element))
+        source = self.at(w.a, (b.add(x.ic, i), w.rs_a), (x.pc, w.cs_a))
         in_place = self.at(w.packed_a, (number, self._strip_bytes)), v.size(ROW_BYTES), v.size(self._mr * ROW_BYTES)
         strip, lda, a_step = (
             b.select(is_packed, y, z) for y, z in zip(in_place, (source, w.rs_a, v.size(ROW_BYTES)), strict=True)
@@ -259,7 +260,7 @@ class _Part(ScalarCode):
         is_due = b.or_(is_packed, self.is_not(lost, 0)) if self._key.method.loses_subnormals else is_packed
         with b.if_then(b.and_(panel.is_first, b.and_(is_new, is_due))):
             v.calls("obtain_strip", functools.partial(emit_obtain_strip, self._key))(
-                b, rows, x.k_cur, source, w.rs_a, strip, lda, a_step, b.zext(is_packed, v.SIZE),
+                b, rows, x.k_cur, source, w.rs_a, w.cs_a, strip, lda, a_step, b.zext(is_packed, v.SIZE),
                 self._claim(self._shares_a, w.claims_a, number), lost,
             )  # fmt: skip
         return strip, lda, a_step

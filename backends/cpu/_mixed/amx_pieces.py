@@ -12,6 +12,7 @@ from backends.cpu._mixed import amx_claims
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes, emit_clear, emit_pack_a, emit_pack_b
+from backends.cpu._mixed.packing_columns import emit_pack_a_columns, emit_pack_b_columns
 from backends.cpu._mixed.subnormals import emit_look
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -19,16 +20,23 @@ from backends.cpu._vector.scalar import ScalarCode
 
 
 def emit_obtain_panel(
-    key: MixedKey, b: Builder, vectors: Value, k_cur: Value, source: Value, rs_b: Value, panel: Value, present: Value,
-    claim: Value, lost: Value,
+    key: MixedKey, b: Builder, vectors: Value, k_cur: Value, source: Value, rs_b: Value, cs_b: Value, panel: Value,
+    present: Value, claim: Value, lost: Value,
 ) -> None:  # fmt: skip
     """Emit a function that returns when whole tiles of B are there, packed and scanned."""
     code, tile_row = ScalarCode(b), v.size(ROW_BYTES)
 
     def pack() -> None:
-        v.calls_numbered("pack_b", key.nv, functools.partial(emit_pack_b, key))(
-            b, vectors, k_cur, source, rs_b, panel, present
-        )
+        with b.if_else(code.is_not(cs_b, element_bytes(key))) as (by_columns, by_rows):
+            with by_columns:
+                ldb = b.mul(vectors, tile_row)
+                columns = b.add(b.mul(b.sub(vectors, v.size(1)), v.size(ROWS)), present)
+                pack = v.calls("pack_b_columns", emit_pack_b_columns(key))
+                pack(b, k_cur, source, cs_b, panel, columns, ldb)
+            with by_rows:
+                v.calls_numbered("pack_b", key.nv, functools.partial(emit_pack_b, key))(
+                    b, vectors, k_cur, source, rs_b, panel, present
+                )
         words = code.parts(k_cur, key.method.group)
         steps = code.parts(words, ROWS)
         beyond = b.sub(b.mul(steps, v.size(ROWS)), words)
@@ -45,8 +53,8 @@ def emit_obtain_panel(
 
 
 def emit_obtain_strip(
-    key: MixedKey, b: Builder, rows: Value, k_cur: Value, source: Value, rs_a: Value, strip: Value, lda: Value,
-    a_step: Value, is_packed: Value, claim: Value, lost: Value,
+    key: MixedKey, b: Builder, rows: Value, k_cur: Value, source: Value, rs_a: Value, cs_a: Value, strip: Value,
+    lda: Value, a_step: Value, is_packed: Value, claim: Value, lost: Value,
 ) -> None:  # fmt: skip
     """Emit a function that returns when a strip of A can be read, packed if `is_packed` is not 0, and scanned."""
     code = ScalarCode(b)
@@ -54,12 +62,22 @@ def emit_obtain_strip(
     with b.if_else(_is_to_do(b, claim)) as (mine, anothers):
         with mine:
             with b.if_then(packs):
-                v.calls("pack_a", emit_pack_a(key))(b, rows, k_cur, source, rs_a, strip, lda, a_step)
+                _pack_strip(key, b, rows, k_cur, source, rs_a, cs_a, strip, lda, a_step)
             steps = code.parts(b.mul(k_cur, v.size(element_bytes(key))), ROW_BYTES)
             _look(key, b, rows, steps, strip, lda, a_step, lost)
             _publish(b, claim)
         with anothers, b.if_then(packs):
             amx_claims.await_done(b, claim)
+
+
+def _pack_strip(key: MixedKey, b: Builder, *arguments: Value) -> None:
+    """Emit the packing of a strip, from rows of A or from columns."""
+    rows, k_cur, source, rs_a, cs_a, *target = arguments
+    with b.if_else(ScalarCode(b).is_not(cs_a, element_bytes(key))) as (by_columns, by_rows):
+        with by_columns:
+            v.calls("pack_a_columns", emit_pack_a_columns(key))(b, rows, k_cur, source, cs_a, *target)
+        with by_rows:
+            v.calls("pack_a", emit_pack_a(key))(b, rows, k_cur, source, rs_a, *target)
 
 
 def _look(key: MixedKey, b: Builder, *arguments: Value) -> None:

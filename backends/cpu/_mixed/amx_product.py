@@ -39,7 +39,7 @@ class TileLoops(NamedTuple):
     blocking : Blocking
         Around the register tile of the key.
     packs_a : bool
-        Whether strips of A are packed that could be read in place.
+        Whether strips of A are packed that could be read in place, or that lie by columns.
     grid : (int, int)
         Shares of m and of n, one for each thread.
     lost : int
@@ -130,12 +130,12 @@ def cut_product(loops: TileLoops, m: int, n: int, k: int) -> tuple[list[int], li
     return rows, columns, strips, panels
 
 
-_OPERANDS = slice(ARGUMENTS.index("a"), ARGUMENTS.index("c") + 1, 2)  # the columns of a, b and c
+_OPERANDS = [ARGUMENTS.index(name) for name in "abc"]
 _SCRATCH = [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]
 
 
 class TileProduct:
-    """``out := [out +] a b`` over tiles, of contiguous rows, for any three addresses.
+    """``out := [out +] a b`` over tiles, for any three addresses: of A and B by rows or columns.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class TileProduct:
     """
 
     def __init__(self, loops: TileLoops, shape: Shape, accumulate: bool) -> None:
-        key, blocking, element = loops.key, loops.blocking, element_bytes(loops.key)
+        key, blocking = loops.key, loops.blocking
         rows, columns, strips, panels = cut_product(loops, shape.m, shape.n, shape.k)
         height, width, tile_bytes = len(rows) - 1, len(columns) - 1, blocking.mr * blocking.nr * WORD_BYTES
         parts = height * width
@@ -167,14 +167,15 @@ class TileProduct:
         begin_i, begin_j = np.array(rows), np.array(columns)
         entries = {
             "k": shape.k, "accumulate": accumulate,
-            "rs_a": shape.strides_a[0], "rs_b": shape.strides_b[0], "rs_c": shape.row_stride_out,
+            "rs_a": shape.strides_a[0], "cs_a": shape.strides_a[1],
+            "rs_b": shape.strides_b[0], "cs_b": shape.strides_b[1], "rs_c": shape.row_stride_out,
             "mc": blocking.mc, "nc": blocking.nc, "kc": blocking.kc, "packs_a": loops.packs_a,
             "lost_a": loops.lost * ((strips.claims > 0) | (i % width == j)),
             "lost_b": loops.lost * ((panels.claims > 0) | (j % height == i)),
             "m": begin_i[i + 1] - begin_i[i],
             "n": begin_j[j + 1] - begin_j[j],
             "a": begin_i[i] * shape.strides_a[0],
-            "b": begin_j[j] * element,
+            "b": begin_j[j] * shape.strides_b[1],
             "c": begin_i[i] * shape.row_stride_out + begin_j[j] * WORD_BYTES,
             "tile_of_c": strips.bytes + panels.bytes + number * tile_bytes,
             **strips.columns("a", i, j, number),

@@ -30,10 +30,10 @@ def emit_pack_a(key: MixedKey) -> Emit:
     Rows of `target` are written in whole vectors, `vector_stride` from one to the next.
     """
     method, code = key.method, key.kernel.code()
-    elements = _elements(key, code.lanes * method.group)
+    elements = elements_of(key, code.lanes * method.group)
 
     def convert(b: Builder, source: Value, target: Value, edge: Value | None) -> None:
-        words = b.bitcast(widen(method, b, elements.load(b, source, edge)), _words(code))
+        words = b.bitcast(widen(method, b, elements.load(b, source, edge)), vector_of_words(code))
         if method.is_shifted:
             words = b.xor(words, ir.Constant(words.type, [SIGN_OF_BYTES] * code.lanes))
         b.store(words, target, align=1)
@@ -62,7 +62,7 @@ def emit_pack_a(key: MixedKey) -> Emit:
 def emit_pack_b(key: MixedKey, vectors: int) -> Emit:
     """Return the emitter of ``pack_b(k, b, ldb, panel, lanes)``; `lanes` exist of the last of some vectors."""
     method, code = key.method, key.kernel.code()
-    elements = _elements(key, code.lanes)
+    elements = elements_of(key, code.lanes)
 
     def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
         edges = [None] * (vectors - 1) + [elements.edge(b, lanes)]
@@ -79,7 +79,7 @@ def emit_pack_b(key: MixedKey, vectors: int) -> Emit:
                 if is_last:
                     nothing = ir.Constant(elements.vector, None)
                     parts = [b.select(there, x, nothing) for there, x in zip(exists, parts, strict=True)]
-                words = _join(b, [widen(method, b, x) for x in parts])
+                words = join(b, [widen(method, b, x) for x in parts])
                 b.store(words, v.advance(b, to, j * code.size_bytes), align=1)
                 if method.is_shifted:
                     sums[j] = Dot("plus", method.dot, 0).extend(code, b, sums[j], code.constant(ONE_IN_BYTES), words)
@@ -136,7 +136,7 @@ def emit_clear(b: Builder, address: Value, lines: Value) -> None:
     v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
 
 
-def _elements(key: MixedKey, count: int) -> VectorCode:
+def elements_of(key: MixedKey, count: int) -> VectorCode:
     """Return the emitter for vectors of `count` elements of A or B, as integers; they need not fill a register."""
     dtype = np.dtype(f"u{element_bytes(key)}")
     return VectorCode(key.kernel.vector_unit._replace(size_bytes=count * dtype.itemsize), dtype)
@@ -147,11 +147,11 @@ def element_bytes(key: MixedKey) -> int:
     return 1 if key.method.operands in ("int8", "uint8") else 2
 
 
-def _words(code: VectorCode) -> Any:
+def vector_of_words(code: VectorCode) -> Any:
     return ir.VectorType(v.INDEX, code.lanes)
 
 
-def _join(b: Builder, parts: list[Value]) -> Value:
+def join(b: Builder, parts: list[Value]) -> Value:
     """Return words joined from `parts`, the lowest bits first."""
     vector = ir.VectorType(v.INDEX, parts[0].type.count)
     words = b.zext(parts[0], vector) if len(parts) > 1 else parts[0]

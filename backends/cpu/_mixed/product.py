@@ -1,8 +1,8 @@
 """A mixed product of operands of any strides, prepared; by a slower method where a value is subnormal.
 
-The loops need contiguous rows. An operand without them is copied in every run, and such an output is copied from
-another array. Where fewer bytes are copied for the transposed product, ``C^T = B^T A^T``, that is computed: if the
-output has contiguous columns, and for few rows of A by a B with contiguous columns.
+Packing reads operands by rows or by columns; one that lies in neither way is copied in every run. For an output by
+columns the transposed product is computed, ``C^T = B^T A^T``. Any other output without contiguous rows is copied from
+another array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from backends.cpu._mixed import subnormals
 from backends.cpu._mixed.amx_product import TileLoops, TileProduct
 from backends.cpu._mixed.loops import MixedLoops
 from backends.cpu._mixed.methods import MixedKey
-from backends.cpu._mixed.transposed_copy import prepare_transposed_copy
+from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import LoopTable, Run, Shape
 from backends.cpu._simd.product import has_contiguous_rows, through
 from backends.cpu._simd.run_parts import SCRATCH
@@ -40,32 +40,39 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
     """
     a, b, out, blocking, accumulate = operands.a, operands.b, operands.out, plan.blocking, plan.problem.accumulate
     assert blocking is not None
-    if _turned_bytes(b.T, a.T, out.T) < _turned_bytes(a, b, out):
+    if has_contiguous_rows(out.T) and not has_contiguous_rows(out):
         a, b, out, blocking = b.T, a.T, out.T, _transposed(blocking)
     target = out if has_contiguous_rows(out) else aligned_empty(out.shape, out.dtype)
-    rows_of_a, rows_of_b = (x if has_contiguous_rows(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
-    copies = [_copy(rows, x) for rows, x in ((rows_of_a, a), (rows_of_b, b)) if rows is not x]
-    arrays = rows_of_a, rows_of_b, target
+    packable_a, packable_b = (x if _is_packable(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
+    copies = [(packable, x) for packable, x in ((packable_a, a), (packable_b, b)) if packable is not x]
+    arrays = packable_a, packable_b, target
     addresses = [x.ctypes.data for x in arrays]
-    rows = ProductOfRows(key, careful, blocking, plan.threads, Shape.of(*arrays), accumulate, place(addresses[0]))
-    product = functools.partial(rows.run, *addresses)
+    shape = Shape.of(*arrays)._replace(strides_a=_strides(packable_a), strides_b=_strides(packable_b))
+    ready = PackedProduct(key, careful, blocking, plan.threads, shape, accumulate, place(addresses[0]))
+    product = functools.partial(ready.run, *addresses)
 
     def compute() -> None:
-        for copy in copies:
-            copy()
+        for packable, x in copies:
+            np.copyto(packable, x)
         product()
 
     compute.refers_to = a, b, arrays  # type: ignore[attr-defined] # it knows them by address alone
     return through(target, out, accumulate, compute)
 
 
-def _turned_bytes(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
-    """Return the bytes that are copied for ``out := a b`` since rows are not contiguous, those of `out` twice."""
-    return sum(x.nbytes * times for x, times in ((a, 1), (b, 1), (out, 2)) if not has_contiguous_rows(x))
+def _is_packable(x: np.ndarray) -> bool:
+    """Return whether rows or columns are contiguous."""
+    return has_contiguous_rows(x) or has_contiguous_rows(x.T)
 
 
-class ProductOfRows:
-    """``out := [out +] a b`` of matrices with contiguous rows, for any three addresses.
+def _strides(x: np.ndarray) -> tuple[int, int]:
+    """Return the strides of rows and columns, one of which is the size of an element; of one row or column as well."""
+    rows, columns = x.strides
+    return (rows, x.itemsize) if has_contiguous_rows(x) else (x.itemsize, columns)
+
+
+class PackedProduct:
+    """``out := [out +] a b`` of A and B that lie by rows or columns, and an `out` by rows, for any three addresses.
 
     Parameters
     ----------
@@ -74,6 +81,7 @@ class ProductOfRows:
     blocking : Blocking
     threads : int
     shape : Shape
+        Of each operand one stride is the size of an element: that of columns, if the operand lies by rows.
     accumulate : bool
     a_begins : int
         `place` of A: decides whether it is read where it lies.
@@ -89,7 +97,7 @@ class ProductOfRows:
         a_begins: int,
     ) -> None:  # fmt: skip
         self._blocking, self._shape, self._accumulate, self._a_begins = blocking, shape, accumulate, a_begins
-        self._threads = threads
+        self._threads, self._element = threads, element_bytes(key)
         self._grid = tuning_parts.thread_grid(shape.m, shape.n, threads, blocking.mr, blocking.nr)
         self.lost = np.zeros(1, np.uint8)
         looks_inside = key.method.is_tiled and not accumulate  # a second run would add to C once more
@@ -105,7 +113,9 @@ class ProductOfRows:
         if not kernel.method.is_tiled:
             loops = MixedLoops(kernel, around, True, True, grid, self._threads)  # type: ignore[arg-type]
             return functools.partial(_by_table, LoopTable(loops, shape, self._accumulate))
-        packs_a = not tuning_amx.amx_reads_in_place(self._a_begins, shape.strides_a[0], shape.m, shape.n)
+        rows, columns = shape.strides_a
+        is_by_rows = columns == element_bytes(kernel)
+        packs_a = not (is_by_rows and tuning_amx.amx_reads_in_place(self._a_begins, rows, shape.m, shape.n))
         flag = self.lost.ctypes.data if looks_inside else 0
         return TileProduct(TileLoops(kernel, around, packs_a, grid, flag), shape, self._accumulate).run
 
@@ -113,14 +123,21 @@ class ProductOfRows:
         """Compute with the matrices at these addresses."""
         shape = self._shape
         if self._look is not None:
-            layouts = (a, shape.m, shape.k, shape.strides_a[0]), (b, shape.k, shape.n, shape.strides_b[0])
-            loses = any(self._look(*layout) for layout in layouts)
+            layouts = (a, shape.m, shape.k, *shape.strides_a), (b, shape.k, shape.n, *shape.strides_b)
+            loses = any(self._has_subnormal(*layout) for layout in layouts)
             (self._careful if loses else self._fast)(a, b, out)  # type: ignore[misc] # there is one with a look
             return
         self.lost[0] = 0
         self._fast(a, b, out)
         if self._careful is not None and self.lost[0]:
             self._careful(a, b, out)
+
+    def _has_subnormal(self, address: int, rows: int, columns: int, row_stride: int, column_stride: int) -> bool:
+        """Return whether an operand holds a subnormal number."""
+        assert self._look is not None
+        if column_stride == self._element:
+            return self._look(address, rows, columns, row_stride)
+        return self._look(address, columns, rows, column_stride)
 
 
 def place(address: int) -> int:
@@ -131,11 +148,6 @@ def place(address: int) -> int:
 def _by_table(table: LoopTable, a: int, b: int, out: int) -> None:
     table.addresses[:SCRATCH] = a, b, out, 0
     table.run()
-
-
-def _copy(rows: np.ndarray, x: np.ndarray) -> Run:
-    """Return ``copy()``, which copies `x` to `rows`, an array of contiguous rows."""
-    return prepare_transposed_copy(rows, x) if has_contiguous_rows(x.T) else functools.partial(np.copyto, rows, x)
 
 
 def _transposed(x: Blocking) -> Blocking:

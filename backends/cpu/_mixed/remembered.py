@@ -1,7 +1,7 @@
 """Mixed products without a plan and an execution: what a layout needs is prepared once, and takes the addresses.
 
 To plan and prepare a product takes longer than to compute it on many cores, up to n = 1000 and beyond. So a call whose
-three matrices have contiguous rows, or all contiguous columns, looks up what is ready for its sizes and strides.
+three matrices have contiguous rows or columns looks up what is ready for its sizes and strides.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._mixed.product import ProductOfRows, place
+from backends.cpu._mixed.product import PackedProduct, place
 from backends.cpu._simd.argument_table import Shape
 
 MOST_LAYOUTS = 64  # products that a thread keeps
 
-Make = Callable[[Shape, int], ProductOfRows]
+Strides = tuple[int, int]
+Make = Callable[[Shape, int], PackedProduct]
 
 
 class RememberedProducts(threading.local):
@@ -31,16 +32,15 @@ class RememberedProducts(threading.local):
     narrow, wide : numpy dtype
         Of the operands, and of the result.
     make : callable
-        ``make(shape, a_begins)`` returns the product for a layout; see `ProductOfRows`.
+        ``make(shape, a_begins)`` returns the product for a layout; see `PackedProduct`.
     """
 
     def __init__(self, narrow: np.dtype[Any], wide: np.dtype[Any], make: Make) -> None:
         self._narrow, self._wide = narrow, wide
 
         @functools.lru_cache(MOST_LAYOUTS)
-        def ready(m: int, n: int, k: int, of_a: int, of_b: int, of_out: int, a_begins: int) -> ProductOfRows:
-            shape = Shape(m, n, k, (of_a, narrow.itemsize), (of_b, narrow.itemsize), of_out)
-            return make(shape, a_begins)
+        def ready(m: int, n: int, k: int, of_a: Strides, of_b: Strides, of_out: int, a_begins: int) -> PackedProduct:
+            return make(Shape(m, n, k, of_a, of_b, of_out), a_begins)
 
         self._ready = ready
 
@@ -48,17 +48,19 @@ class RememberedProducts(threading.local):
         """Compute the product of matrices that are as the class describes."""
         if not (_is_matrix(a, self._narrow) and _is_matrix(b, self._narrow) and _is_matrix(out, self._wide)):
             return False
-        if not (_has_rows(a) and _has_rows(b) and _has_rows(out)):
+        if not _has_rows(out):
             a, b, out = b.T, a.T, out.T
             if not (_has_rows(a) and _has_rows(b) and _has_rows(out)):
                 return False
+        elif not all(_has_rows(x) or _has_rows(x.T) for x in (a, b)):
+            return False
         (m, k), (k_of_b, n) = a.shape, b.shape
         if k_of_b != k or out.shape != (m, n) or min(m, n, k) < 1 or not out.flags.writeable:
             return False
         if np.may_share_memory(out, a) or np.may_share_memory(out, b):
             return False
         address, *others = (x.__array_interface__["data"][0] for x in (a, b, out))
-        product = self._ready(m, n, k, a.strides[0], b.strides[0], out.strides[0], place(address))
+        product = self._ready(m, n, k, a.strides, b.strides, out.strides[0], place(address))
         product.run(address, *others)
         return True
 
