@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any
 
 import torch
@@ -90,10 +89,10 @@ def gemm(
     if is_recorded:
         tensors.check_recorded({"a": a, "b": b})
     if semiring.is_ordinary:
-        return _Ordinary.apply(a, b, c, alpha, beta, options)
+        return _applied(_Ordinary, a, b, c, alpha, beta, options)
     function, reason = _function(semiring), _no_gradients(semiring, c=c, alpha=alpha, beta=beta)
     if function is not None and reason is None:
-        return function.apply(a, b, options)[0]
+        return _applied(function, a, b, options)[0]
     if reason is not None and is_recorded:
         raise reason
     return _Constant.apply(a, b, c, alpha, beta, options)
@@ -109,6 +108,17 @@ def _check_numbers(**scalars: Scalar) -> None:
                 got=repr(value),
                 fix=f"{name}.item(), or alpha * gemm(a, b) + beta * c by PyTorch, which records it",
             )
+
+
+def _applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """Return ``function.apply(*arguments)``.
+
+    PyTorch binds them to the signature first, for arguments that were left out, which takes as long as a launch. Here
+    none is.
+    """
+    if tensors.are_transformed():
+        return function.apply(*arguments)
+    return super(torch.autograd.Function, function).apply(*arguments)  # type: ignore[misc]
 
 
 class _Product(torch.autograd.Function):
@@ -233,11 +243,6 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *inputs: Tensor) -> tuple[Tensor, Any]:
         return _Once.apply(*inputs), in_dims[0]
-
-
-# PyTorch asks for the signature at every call; to read it off a function takes as long as a launch.
-for _with_signature in (_Product, _Selected, _LogSum):
-    _with_signature.forward.__signature__ = inspect.signature(_with_signature.forward)  # type: ignore[union-attr]
 
 
 def _function(semiring: Semiring) -> type[torch.autograd.Function] | None:

@@ -69,7 +69,7 @@ def takes(a: Any, b: Any, g: Any) -> bool:
 def scatter(multiply: str, a: Any, b: Any, argk: Any, g: Any, needs: tuple[bool, bool]) -> tuple[Any, Any]:
     """Return the gradients that are asked for; arguments as of `rules.selected`, of which `takes` has approved."""
     of_a, of_b = (
-        torch.empty(x.shape, dtype=x.dtype, device=x.device) if is_needed else None
+        torch.zeros(x.shape, dtype=x.dtype, device=x.device) if is_needed else None
         for x, is_needed in zip((a, b), needs, strict=True)
     )
     g, argk = g.contiguous(), argk.contiguous()
@@ -78,10 +78,6 @@ def scatter(multiply: str, a: Any, b: Any, argk: Any, g: Any, needs: tuple[bool,
     pointers = [0 if x is None else x.data_ptr() for x in (a, b, argk, g, of_a, of_b)]
     strides = steps[0], a.stride(-2), a.stride(-1), steps[1], b.stride(-2), b.stride(-1)
     with stream_of(g):
-        stream = cupy().cuda.get_current_stream().ptr
-        for x in (of_a, of_b):
-            if x is not None and x.nbytes:
-                cupy().cuda.runtime.memsetAsync(x.data_ptr(), 0, x.nbytes, stream)
         kernel = _kernel(multiply, g.dtype, g.device.index)
         blocks = -(-g.numel() // THREADS)
         kernel((min(blocks, 1 << 20),), (THREADS,), (*pointers, g.numel(), m, n, k, *strides, *steps))

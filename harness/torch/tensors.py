@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from harness.api.libraries.gpu import on_stream
+from harness.api.libraries.pytorch import current_stream
 from harness.errors import BackendUnavailable, ProblemError
 
 DEVICES = "cpu", "cuda"
@@ -122,7 +123,7 @@ def stream_of(x: Any) -> contextlib.AbstractContextManager[Any]:
     if not x.is_cuda:
         return contextlib.nullcontext()
     cuda, device = cupy().cuda, x.device.index
-    handle = torch.cuda.current_stream(device).cuda_stream
+    handle = current_stream(device)
     if cuda.runtime.getDevice() == device and cuda.get_current_stream().ptr == handle:
         return contextlib.nullcontext()
     return on_stream(device, handle)

@@ -101,7 +101,7 @@ class PyTorch(Library):
     def in_force(self, place: Place) -> contextlib.AbstractContextManager[Any] | None:
         if place is None:
             return None
-        handle, cuda = _current_stream(place), cupy().cuda
+        handle, cuda = current_stream(place), cupy().cuda
         if cuda.runtime.getDevice() == place and cuda.get_current_stream().ptr == handle:
             return None
         return on_stream(place, handle)
@@ -167,7 +167,7 @@ class PyTorch(Library):
         return converted
 
 
-def _current_stream(index: int) -> int:
+def current_stream(index: int) -> int:
     """Return the handle of PyTorch's current stream of a GPU."""
     torch = sys.modules["torch"]
     # of its compiled programs, which ask for it as often; the public way takes 1.7 us
