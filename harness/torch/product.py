@@ -118,7 +118,7 @@ def _applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """
     if tensors.are_transformed():
         return function.apply(*arguments)
-    return super(torch.autograd.Function, function).apply(*arguments)  # type: ignore[misc]
+    return super(torch.autograd.Function, function).apply(*arguments)
 
 
 class _Product(torch.autograd.Function):
