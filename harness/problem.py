@@ -74,7 +74,7 @@ class Problem:
     def __post_init__(self) -> None:
         for name in "mnk":
             object.__setattr__(self, name, _as_size(name, getattr(self, name)))
-        object.__setattr__(self, "batch", tuple(_as_size("of the batch", size) for size in self.batch))
+        object.__setattr__(self, "batch", _as_batch(self.batch))
         object.__setattr__(self, "semiring", as_semiring(self.semiring))
         object.__setattr__(self, "dtype", _as_dtype(self.dtype, self.semiring))
         object.__setattr__(self, "operand_dtype", self._as_operand_dtype(self.operand_dtype))
@@ -263,6 +263,14 @@ def _as_size(name: str, value: Any) -> int:
     if size is not None:
         return size
     raise ProblemError(f"size {name} is not a size", expected="an integer, 0 or more", got=repr(value))
+
+
+def _as_batch(sizes: Any) -> tuple[int, ...]:
+    if not isinstance(sizes, (tuple, list)):
+        raise ProblemError(
+            "batch is no tuple of sizes", expected="leading dimensions, as (3,) or (2, 3)", got=repr(sizes)
+        )
+    return tuple(_as_size("of the batch", size) for size in sizes)
 
 
 def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:

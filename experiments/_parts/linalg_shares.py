@@ -64,7 +64,7 @@ def of_trsm(arrays: Arrays, options: Options) -> Mapping[str, float]:
     kind = kind_of("trsm", arrays)
     a, x = arrays["a"], arrays["b"].copy()
     stages = Stages(kind, is_timed=True)
-    with Products(kind, np.dtype(a.dtype), options["backend"], options["threads"], stages=stages) as products:
+    with Products("trsm", kind, np.dtype(a.dtype), options["backend"], options["threads"], stages=stages) as products:
         given = {key: options[key] for key in ("method", "inverses") if key in options}
         given["block"] = options.get("block", default_block(kind, *arrays["b"].shape))
         Triangle(a, products, lower=True, unit_diagonal=False, caller="trsm", **given).solve(x)
@@ -77,7 +77,8 @@ def of_refine(arrays: Arrays, options: Options) -> Mapping[str, float]:
     low = arrays["a"].astype("float64" if options["factor_dtype"] == "float64" else "float32")
     kind = kind_of("refine", {"a": low})
     stages = Stages(kind, is_timed=True)
-    with Products(kind, np.dtype(low.dtype), options["backend"], options["threads"], stages=stages) as products:
+    chosen = np.dtype(low.dtype), options["backend"], options["threads"]
+    with Products("refine", kind, *chosen, stages=stages) as products:
         LU(low, products, products, block=BLOCK)
     stages.enter_time()
     return stages.seconds

@@ -200,7 +200,7 @@ def _system(rng: np.random.Generator, n: int, _: np.dtype[Any], columns: int) ->
 def _triangle(rng: np.random.Generator, n: int, dtype: np.dtype[Any], columns: int) -> Arrays:
     """Return L of a random matrix's LU with pivoting, whose blocks are ill-conditioned enough to show a difference."""
     a = rng.standard_normal((n, n))
-    products = Products(kind_of("trsm", {"a": a}), a.dtype, "cpu-numpy", None)
+    products = Products("trsm", kind_of("trsm", {"a": a}), a.dtype, "cpu-numpy", None)
     with products:
         LU(a, products, products, block=BLOCK)
     lower = (np.tril(a, -1) + np.eye(n)).astype(dtype)

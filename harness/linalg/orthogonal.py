@@ -66,7 +66,7 @@ class QR:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         arrays = kind_of("qr", {"reflectors": state["_reflectors"]})
-        vars(self).update(state, _products=Products(arrays, *state["_products"]))
+        vars(self).update(state, _products=Products("qr", arrays, *state["_products"]))
 
     def given(self, give: Giver) -> QR:
         """Return these factors with arrays of another library, which the methods return too."""
@@ -173,7 +173,7 @@ def qr(
     m, n = inputs["a"].shape
     k = min(m, n)
     stages = Stages(arrays, is_timed=timed)
-    with Products(arrays, dtype, backend, threads, stages=stages) as products:
+    with Products("qr", arrays, dtype, backend, threads, stages=stages) as products:
         r = arrays.empty((m, n), dtype)
         r[...] = inputs["a"]
         v, taus = arrays.module.zeros((m, k), dtype), arrays.module.zeros(k, dtype)
@@ -186,7 +186,7 @@ def qr(
                 blocks.append(reflectors_of(products, begin, window, taus[columns]))
             blocks[-1].apply(products, r[:, columns.stop :], transposed=True)
         stages.enter_time()
-    later = Products(arrays, dtype, backend, threads)  # what applies Q is no part of the factorisation's time
+    later = Products("qr", arrays, dtype, backend, threads)  # what applies Q is no part of the factorisation's time
     return QR(r[:k], v, taus, blocks, later, stages.seconds, products.operations)
 
 

@@ -26,6 +26,7 @@ from harness.api.choice import check_backend, choose, limited_shortcut
 from harness.api.limits import check_threads, limited_to, machine_of
 from harness.api.remembered import repeats
 from harness.api.remembered.shortcuts import shortcut_of
+from harness.errors import ProblemError
 from harness.interface import Backend, Prepared, Repeat, Shortcut, make_plan, prepare
 from harness.linalg.stages import Stages
 from harness.linalg.tapes import Tape
@@ -63,6 +64,8 @@ class Products:
 
     Parameters
     ----------
+    caller : str
+        The call that errors about `threads` name.
     arrays : Arrays
     dtype : numpy dtype
         Of the sums and results.
@@ -82,6 +85,7 @@ class Products:
 
     def __init__(
         self,
+        caller: str,
         arrays: Arrays,
         dtype: np.dtype[Any],
         backend: str,
@@ -91,7 +95,10 @@ class Products:
         stage: str = "products",
         operand_dtype: np.dtype[Any] | None = None,
     ) -> None:
-        threads = check_threads(threads)
+        try:
+            threads = check_threads(threads)
+        except ProblemError as error:
+            raise error.told_by(caller) from None
         check_backend(backend)
         self.arrays, self.dtype, self.operations = arrays, dtype, 0
         self._backend, self._threads, self.operand_dtype = backend, threads, operand_dtype

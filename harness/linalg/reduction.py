@@ -99,8 +99,9 @@ def hessenberg(
     check_finite("hessenberg", inputs, arrays)
     width, n = check_count("hessenberg", "block", block), inputs["a"].shape[0]
     stages = Stages(arrays, is_timed=timed)
-    vectors = Products(arrays, dtype, vector_backend or backend, threads, stages=stages, stage="vector products")
-    with Products(arrays, dtype, backend, threads, stages=stages) as products, vectors:
+    of_vectors = vector_backend or backend
+    vectors = Products("hessenberg", arrays, dtype, of_vectors, threads, stages=stages, stage="vector products")
+    with Products("hessenberg", arrays, dtype, backend, threads, stages=stages) as products, vectors:
         h = arrays.empty((n, n), dtype)
         h[...] = inputs["a"]
         blocks = []

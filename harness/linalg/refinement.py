@@ -148,7 +148,7 @@ class _System:
 
     def __init__(self, arrays: Arrays, a: Any, b: Any, backend: str, threads: int | None) -> None:
         self._arrays, self._a, self._b, self._backend, self._threads = arrays, a, b, backend, threads
-        self.products = Products(arrays, np.dtype(np.float64), backend, threads)
+        self.products = Products("refine", arrays, np.dtype(np.float64), backend, threads)
 
     def factors(self, name: str, block: int) -> LU:
         """Return the factors of A in the dtypes of that name in `FACTORS`."""
@@ -158,7 +158,7 @@ class _System:
             low = self._a.astype(dtype, order="C")
         check_finite("refine", {f"a in {dtype}": low}, self._arrays, "factor_dtype='float64'")
         products, updates = (
-            Products(self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x)
+            Products("refine", self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x)
             for x in (None, narrow)
         )
         return LU(low, products, updates, block=block)

@@ -179,7 +179,7 @@ class Triangle:
         elif inverses == "gemm":
             inverse = inverted(stack, arrays.module, products=products, **options)
         elif arrays.on_device:
-            with Products(arrays, products.dtype, "auto", None) as others:
+            with Products("trsm", arrays, products.dtype, "auto", None) as others:
                 inverse = inverted(stack, arrays.module, products=others, **options)
         else:
             inverse = inverted(stack, arrays.module, **options)

@@ -108,7 +108,7 @@ def trsm(
             expected="equal leading dimensions, or 1",
             got=f"a {a.shape}, b {b.shape}",
         ) from None
-    with Products(arrays, dtype, backend, threads) as products:
+    with Products("trsm", arrays, dtype, backend, threads) as products:
         x = arrays.empty((*batch, *matrix.shape[-2:]), dtype)
         x[...] = matrix
         triangle = Triangle(

@@ -161,3 +161,9 @@ def test_an_operand_dtype_that_is_none_is_named() -> None:
 def test_lines_are_rows_or_columns_as_they_lie() -> None:
     lines = {layout: Problem(2, 3, 5, layout=layout).lines for layout in ("CCC", "FCC", "CFC", "CCF", "AAA")}
     assert lines == {"CCC": (5, 3, 3), "FCC": (2, 3, 3), "CFC": (5, 5, 3), "CCF": (5, 3, 2), "AAA": (5, 3, 3)}
+
+
+@pytest.mark.parametrize("batch", (3, "3", None))
+def test_a_batch_is_a_tuple_of_sizes(batch):
+    with pytest.raises(ProblemError, match=r"batch is no tuple of sizes\n.*\(3,\)"):
+        Problem(4, 4, 4, batch=batch)
