@@ -113,9 +113,12 @@ def test_tall_products_are_computed_so():
     for m, n, k in ((100_000, 49, 30), (100_000, 12, 30), (100_000, 20, 900), (5000, 20, 300), (100, 20, 30)):
         assert not plan_of((m, n, k), "min_plus", "int64").options.get("lanes")
     assert not plan_of((9000, 20, 30), "min_plus", "float32", layout="FCC").options.get("lanes")
-    # over float32 tiles are as fast where they have just the columns of C
-    for n, is_by_panels in ((16, False), (20, True), (32, False)):
-        assert bool(plan_of((50_000, n, 100), "plus_times", "float32").options.get("lanes")) == is_by_panels
+    # over float32 tiles are as fast where they have just the columns of C, and for an odd, long k
+    for n, k, is_by_panels in (
+        (16, 100, False), (16, 400, True), (20, 100, True), (32, 100, False), (26, 201, False), (26, 200, True),
+        (19, 201, True), (45, 100, False),
+    ):  # fmt: skip
+        assert bool(plan_of((50_000, n, k), "plus_times", "float32").options.get("lanes")) == is_by_panels
 
 
 def test_warps_finish_their_panels_together():

@@ -2,8 +2,9 @@
 
 Fitted to 84 products with 2,000 to 400,000 rows, 6 to 64 columns and 6 to 800 terms, each over plus_times float32,
 min_plus int32 and max_min float64, by 12 kinds of panels (H100, 2026-11-26): those chosen take 1.03 (float32, int32)
-and 1.06 (float64) of the time of the fastest. Of 73 others with 13 to 48 columns, tiles took 1.15 (float32), 1.34
-(int32) and 1.70 (float64) of their time, 0.94 at least but for float32 (0.80).
+and 1.06 (float64) of the time of the fastest. Of 73 others with 13 to 48 columns tiles took 1.34 (int32) and 1.70
+(float64) of their time, 0.94 at least. Over float32 tiles are left out where they are faster on an H200; where panels
+are chosen, tiles took 1.24 (H100, 74 products, 0.96 at least) and 1.14 (H200, 40, 0.86 at least) of their time.
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ MOST_WARPS = 16
 # C and k that panels are for. Where rows are few, tiles share k; where B leaves room for few warps, nothing hides
 # waiting.
 COLUMNS, FEWEST_ROWS, LONG, ROWS_OF_LONG, MOST_TERMS, FEWEST_WARPS = (13, 48), 2000, 150, 10_000, 700, 4
-# Over float32, where a pair is one instruction, tiles are as fast or faster for few rows, for many columns and where
-# they have just the columns of C, unless k is short, and there C long.
+# Over float32, where a pair is one instruction, tiles are as fast or faster for few rows and for many columns, unless k
+# is short, and where they have just the columns of C: 16 but for a long k, 32 but for a long C with a short k.
 SOME_ROWS, MANY_COLUMNS, SHORT, SHORT_OF_MANY = 8000, 40, 32, 64
-TILE_COLUMNS, TILE_ROWS, SHORT_OF_TILE = (15, 16, 31, 32), 200_000, 60
+LONG_OF_16, ROWS_OF_32, SHORT_OF_32 = 300, 200_000, 60
+# An odd k makes a thread load elements of A one by one. Then tiles are faster from so many steps on, by up to 1.4
+# (H200), but for the columns of which they leave most empty.
+ODD_UP_TO, EMPTY_COLUMNS = 128, range(18, 21)
 
 # Threads along a row of C: four where they leave less of a panel empty.
 LANES, FEW_LANES, FEW_LANES_FOR = 8, 4, range(17, 21)
-# Rows of a panel by those of C; panels of 32 rows are for sums of float32 alone.
-LOW, LOW_UP_TO, MIDDLE, HIGH, HIGH_FROM = 8, 10_500, 16, 32, 26_000
+# Rows of a panel by those of C; panels of 32 rows are for sums of float32 alone, and for so many warps at once.
+LOW, LOW_UP_TO, MIDDLE, HIGH, HIGH_FROM, HIGH_WARPS = 8, 10_500, 16, 32, 26_000, 8
 # Bytes of a row in a chunk, and stages, by rows of C.
 WIDE_CHUNKS, WIDE_UP_TO, CHUNKS = (256, 3), 16_000, (128, 4)
 
@@ -78,16 +82,23 @@ def choose(problem: Problem, most_bytes: int, *, is_fused: bool) -> WarpPanels |
         return None
     if is_fused and _suits_tiles(m, n, k):
         return None
-    rows = LOW if m < LOW_UP_TO else HIGH if is_fused and m >= HIGH_FROM else MIDDLE
-    lanes = FEW_LANES if n in FEW_LANES_FOR and rows > LOW else LANES
-    of = panels(problem, lanes, rows * lanes // WARP, WIDE_CHUNKS if m < WIDE_UP_TO else CHUNKS, most_bytes)
-    return of if of is not None and of.most_warps >= FEWEST_WARPS else None
+    chunks = WIDE_CHUNKS if m < WIDE_UP_TO else CHUNKS
+    for rows in (HIGH, MIDDLE) if is_fused and m >= HIGH_FROM else (MIDDLE,) if m >= LOW_UP_TO else (LOW,):
+        lanes = FEW_LANES if n in FEW_LANES_FOR and rows > LOW else LANES
+        of = panels(problem, lanes, rows * lanes // WARP, chunks, most_bytes)
+        if of is not None and of.most_warps >= FEWEST_WARPS and (rows < HIGH or of.warps >= HIGH_WARPS):
+            return of
+    return None
 
 
 def _suits_tiles(m: int, n: int, k: int) -> bool:
     """Return whether tiles are as fast over float32."""
-    if n in TILE_COLUMNS:
-        return m < TILE_ROWS or k > SHORT_OF_TILE
+    if n in (15, 16):
+        return k < LONG_OF_16
+    if n in (31, 32):
+        return m < ROWS_OF_32 or k > SHORT_OF_32
+    if k % 2 and k > ODD_UP_TO and n not in EMPTY_COLUMNS:
+        return True
     return (m < SOME_ROWS and k > SHORT) or (n > MANY_COLUMNS and k > SHORT_OF_MANY)
 
 
