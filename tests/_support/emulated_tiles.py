@@ -55,6 +55,8 @@ class EmulatedTiles:
         """Copy 16 rows."""
         self._call("copy_tile", _copy, pointer, stride, self._place(tile), v.size(ROW_BYTES))
 
+    load_passing = load
+
     def store(self, tile: int, pointer: Any, stride: Any) -> None:
         """Copy 16 rows."""
         self._call("copy_tile", _copy, self._place(tile), v.size(ROW_BYTES), pointer, stride)

@@ -52,6 +52,10 @@ class TileCode:
         """Load 16 rows that are `stride` bytes apart."""
         self._call("tileloadd64", _number(tile), pointer, stride)
 
+    def load_passing(self, tile: int, pointer: Value, stride: Value) -> None:
+        """As `load`, of rows that are not needed again soon: they take less room in L1."""
+        self._call("tileloaddt164", _number(tile), pointer, stride)
+
     def store(self, tile: int, pointer: Value, stride: Value) -> None:
         """Store 16 rows `stride` bytes apart."""
         self._call("tilestored64", _number(tile), pointer, stride)

@@ -6,7 +6,9 @@
 
 A is read in place or packed: rows `lda` bytes apart, steps of k `a_step` bytes apart. B is a micro-panel of rows of
 words (`_mixed.packing`), S tiles side by side. A tile takes 16 cycles to multiply and 8 to load: with 2 x 2 both units
-keep up, if the operands are in a near cache. The kernel prefetches the next tile of C and the next panel.
+keep up, if the operands are in a near cache. A strip of A passes through once for each panel of B. Its loads say so,
+that the panel stays in L1, unless rows begin within a cache line: the next step needs that line again. The kernel
+prefetches the next tile of C and the next panel.
 
 Tiles that C does not fill are computed whole, in scratch, and `merge` stores the part that exists.
 """
@@ -24,6 +26,7 @@ from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit
 from harness.errors import PlanError
+from harness.operands import CACHE_LINE
 from harness.plan import Blocking
 
 ARGUMENTS = "steps a lda a_step b c ldc accumulate next_c ahead ahead_stride ahead_lines".split()
@@ -81,10 +84,19 @@ def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
         a, panel, c, next_c, ahead = (b.inttoptr(named[name], v.POINTER) for name in _POINTERS)
         width = columns * ROW_BYTES
         of_a, of_b = rows * columns, rows * columns + rows  # the first of each
+        line = b.urem(b.or_(named["a"], lda), v.size(CACHE_LINE))
+        has_whole_lines = b.icmp_signed("==", line, v.size(0))
+
+        def load_of_a(tile: int, pointer: Value) -> None:
+            with b.if_else(has_whole_lines) as (passing, staying):
+                with passing:
+                    tiles.load_passing(tile, pointer, lda)
+                with staying:
+                    tiles.load(tile, pointer, lda)
 
         def step(a: Value, panel: Value) -> None:
             for i in range(rows):
-                tiles.load(of_a + i, v.advance(b, a, b.mul(lda, v.size(i * ROWS))), lda)
+                load_of_a(of_a + i, v.advance(b, a, b.mul(lda, v.size(i * ROWS))))
                 for j in range(columns):
                     if i == 0:
                         tiles.load(of_b + j, v.advance(b, panel, j * ROW_BYTES), v.size(width))
