@@ -50,7 +50,7 @@ MOST_PREFETCHES = 8  # in a step; with more, the product waits for memory, which
 #   first_a                    the strip of a block to begin with
 #   packed_b ... first_b       likewise for panels of B
 ARGUMENTS = """
-    m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate mc nc kc packs_a lost_a lost_b tile_of_c
+    m n k a rs_a b rs_b c rs_c cs_a cs_b accumulate mc nc kc packs_a lost_a lost_b tile_of_c
     packed_a each_k_a claims_a first_a packed_b each_k_b claims_b first_b
 """.split()
 

@@ -130,7 +130,7 @@ def cut_product(loops: TileLoops, m: int, n: int, k: int) -> tuple[list[int], li
     return rows, columns, strips, panels
 
 
-_OPERANDS = [ARGUMENTS.index(name) for name in "abc"]
+_OPERANDS = slice(ARGUMENTS.index("a"), ARGUMENTS.index("c") + 1, 2)  # the columns of a, b and c
 _SCRATCH = [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]
 
 
@@ -189,7 +189,7 @@ class TileProduct:
         for column, name in enumerate(ARGUMENTS):
             self.table[:, column] = entries[name]
         self._in_operands, self._in_scratch = self.table[:, _OPERANDS].copy(), self.table[:, _SCRATCH]
-        self._place = 0  # where the scratch was that the table has
+        self._place, self._bound = 0, (0, 0, 0)  # where the scratch and the operands were that the table has
         table, of_parts = self.table.ctypes.data, claims.ctypes.data + (claims.size - parts) * CLAIM_BYTES
         threads = min(loops.grid[0] * loops.grid[1], parts)
         self.shared = np.array((table, of_parts, parts, threads))
@@ -203,7 +203,8 @@ class TileProduct:
     def bind(self, a: int, b: int, out: int) -> Scratch:
         """Set the addresses of the operands, and of the scratch, which is returned."""
         memory = scratch(self._scratch_bytes)
-        self.table[:, _OPERANDS] = self._in_operands + np.array((a, b, out))
+        if (a, b, out) != self._bound:
+            self.table[:, _OPERANDS], self._bound = self._in_operands + np.array((a, b, out)), (a, b, out)
         if memory.address != self._place:
             self.table[:, _SCRATCH], self._place = self._in_scratch + memory.address, memory.address
         return memory

@@ -52,7 +52,7 @@ class RememberedProducts(threading.local):
             a, b, out = b.T, a.T, out.T
             if not (_has_rows(a) and _has_rows(b) and _has_rows(out)):
                 return False
-        elif not all(_has_rows(x) or _has_rows(x.T) for x in (a, b)):
+        elif not ((_has_rows(a) or _has_rows(a.T)) and (_has_rows(b) or _has_rows(b.T))):
             return False
         (m, k), (k_of_b, n) = a.shape, b.shape
         if k_of_b != k or out.shape != (m, n) or min(m, n, k) < 1 or not out.flags.writeable:
