@@ -29,7 +29,7 @@ from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._mixed.amx_kernel import check_tiles
 from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_methods
-from backends.cpu._mixed.product import PackedProduct, prepare_mixed
+from backends.cpu._mixed.product import PackedProduct, leaves_b, prepare_mixed
 from backends.cpu._mixed.remembered import RememberedProducts
 from backends.cpu._mixed.widened import is_widened, ordinary, prepare_widened
 from backends.cpu._simd.argument_table import Shape
@@ -89,11 +89,14 @@ class Mixed(Backend):
         if is_widened(Problem(1, 1, 1, "plus_times", dtype, operand_dtype=operand_dtype)):
             return None
 
-        def make(shape: Shape, a_begins: int) -> PackedProduct:
+        def make(shape: Shape, a_begins: int) -> PackedProduct | None:
             problem = Problem(shape.m, shape.n, shape.k, "plus_times", dtype, operand_dtype=operand_dtype)
             plan = self.plan(problem, machine)
             assert plan.blocking is not None
-            return PackedProduct(*_keys(plan), plan.blocking, plan.threads, shape, False, a_begins)
+            key, careful = _keys(plan)
+            if shape.strides_b[1] != operand_dtype.itemsize and leaves_b(key, shape.m, shape.k, shape.n):
+                return None
+            return PackedProduct(key, careful, plan.blocking, plan.threads, shape, False, a_begins)
 
         return RememberedProducts(operand_dtype, dtype, make).compute
 

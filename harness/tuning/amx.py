@@ -45,6 +45,12 @@ AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 64
 # 0.80. Measured 2026-11-26: docs/lab/2026-11-26-flat-products.md.
 AMX_FEW_COLUMNS, AMX_ROWS_OF_FEW = 64, 64
 
+# Up to so many rows of A, one strip, a B of int8 by columns of so many bytes stays where it lies: the transposed
+# product reads it in place. Time with a packed B over that, one thread, 1 to 32 rows: 4096 x 4096 0.86 to 0.91,
+# 8192 x 8192 1.20, 4096 x 11008 1.26 to 1.38. bfloat16 0.87 to 1.04. Measured 2026-11-26:
+# docs/lab/2026-11-26-mixed-packing.md.
+AMX_ROWS_OF_ONE, AMX_LARGE_B = 32, 1 << 25
+
 
 def amx_blocking(problem: Problem, machine: Machine) -> Blocking:
     """Choose cache blocks around 2 x 2 tiles of C: a block of A has a quarter of L2, or `AMX_ROWS` if that is more."""
@@ -68,6 +74,11 @@ def amx_shares(size_bytes: int, parts: int) -> bool:
 def amx_finer(n: int, parts: int) -> int:
     """Return the number of parts that each of `parts` ranges of columns is cut into."""
     return min(max(n // (parts * AMX_LEAST_COLUMNS), 1), AMX_PARTS_A_THREAD)
+
+
+def amx_leaves_b(rows: int, columns: int, k: int, size: int) -> bool:
+    """Return whether `rows` rows of A leave a B by columns, of `size` bytes an element, where it lies."""
+    return rows <= AMX_ROWS_OF_ONE and size == 1 and columns * k * size >= AMX_LARGE_B
 
 
 def amx_reads_in_place(address: int, stride_bytes: int, rows: int, columns: int) -> bool:

@@ -141,6 +141,25 @@ class TestEmulatedProducts:
                     assert_right(problem, drawn, results[-1])
                 assert len({np.ascontiguousarray(result).tobytes() for result in results}) == 1
 
+    def test_few_rows_leave_a_large_b_by_columns_where_it_lies(self, tiles, monkeypatch):
+        monkeypatch.setattr(tuning_amx, "AMX_LARGE_B", 70 * 65)
+        widths, real = [], mixed_product.PackedProduct
+        monkeypatch.setattr(
+            mixed_product, "PackedProduct", lambda *how: widths.append((how[4].m, how[4].n)) or real(*how)
+        )
+        for m, k, order, computed in ((32, 65, "F", (70, 32)), (33, 65, "F", (33, 70)), (32, 64, "F", (32, 70)),
+                                      (32, 65, "C", (32, 70))):  # fmt: skip
+            for is_added in (False, True):
+                problem = INT8.problem(m, 70, k, accumulate=is_added)
+                drawn = Operands.generate(problem, m)
+                operands = dataclasses.replace(drawn, b=np.array(drawn.b, order=order))
+                assert_right(problem, operands, compute(INT8, operands, problem))
+                assert widths.pop() == computed
+        problem = BFLOAT16.problem(32, 70, 65)
+        drawn = Operands.generate(problem, 1)
+        compute(BFLOAT16, dataclasses.replace(drawn, b=np.asfortranarray(drawn.b)), problem)
+        assert widths == [(32, 70)]
+
     @pytest.mark.parametrize(("is_in_place", "is_shared"), ((False, True), (True, True), (False, False)))
     def test_packed_operands_fit_into_what_was_asked_for(self, way, is_in_place, is_shared, monkeypatch):
         marks = []

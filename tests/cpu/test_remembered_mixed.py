@@ -96,6 +96,16 @@ def test_it_leaves_anything_else_alone() -> None:
     assert (out == 6).all()
 
 
+def test_layouts_that_take_a_plan_are_left_alone() -> None:
+    narrow = np.dtype(np.int8)
+    a, b, out = np.ones((4, 6), narrow), np.ones((6, 5), narrow), np.full((4, 5), 7, np.int32)
+    asked = []
+    products = RememberedProducts(narrow, out.dtype, lambda shape, _: asked.append(shape))  # type: ignore[func-returns-value]
+    assert [products.compute(a, b, out), products.compute(a, b, out)] == [False, False]
+    assert len(asked) == 1
+    assert (out == 7).all()
+
+
 @pytest.mark.skipif("bfloat16" not in DTYPES, reason="ml_dtypes is not installed")
 def test_subnormal_operands_are_not_lost() -> None:
     narrow = DTYPES["bfloat16"]

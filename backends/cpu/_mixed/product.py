@@ -1,8 +1,8 @@
 """A mixed product of operands of any strides, prepared; by a slower method where a value is subnormal.
 
 Packing reads operands by rows or by columns; one that lies in neither way is copied in every run. For an output by
-columns the transposed product is computed, ``C^T = B^T A^T``. Any other output without contiguous rows is copied from
-another array.
+columns the transposed product is computed, ``C^T = B^T A^T``, and for few rows of A by a very large B by columns. Any
+other output without contiguous rows is copied from another array.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
     """
     a, b, out, blocking, accumulate = operands.a, operands.b, operands.out, plan.blocking, plan.problem.accumulate
     assert blocking is not None
-    if has_contiguous_rows(out.T) and not has_contiguous_rows(out):
+    is_by_columns = has_contiguous_rows(out.T) and not has_contiguous_rows(out)
+    if is_by_columns or (not has_contiguous_rows(b) and leaves_b(key, *a.shape, b.shape[1])):
         a, b, out, blocking = b.T, a.T, out.T, _transposed(blocking)
     target = out if has_contiguous_rows(out) else aligned_empty(out.shape, out.dtype)
     packable_a, packable_b = (x if _is_packable(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
@@ -58,6 +59,11 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
 
     compute.refers_to = a, b, arrays  # type: ignore[attr-defined] # it knows them by address alone
     return through(target, out, accumulate, compute)
+
+
+def leaves_b(key: MixedKey, m: int, k: int, n: int) -> bool:
+    """Return whether a B by columns is to stay where it lies: the transposed product is computed."""
+    return key.method.is_tiled and tuning_amx.amx_leaves_b(m, n, k, element_bytes(key))
 
 
 def _is_packable(x: np.ndarray) -> bool:

@@ -19,7 +19,7 @@ from backends.cpu._simd.argument_table import Shape
 MOST_LAYOUTS = 64  # products that a thread keeps
 
 Strides = tuple[int, int]
-Make = Callable[[Shape, int], PackedProduct]
+Make = Callable[[Shape, int], PackedProduct | None]
 
 
 class RememberedProducts(threading.local):
@@ -32,14 +32,16 @@ class RememberedProducts(threading.local):
     narrow, wide : numpy dtype
         Of the operands, and of the result.
     make : callable
-        ``make(shape, a_begins)`` returns the product for a layout; see `PackedProduct`.
+        ``make(shape, a_begins)`` returns the product for a layout, None for one that takes a plan; see `PackedProduct`.
     """
 
     def __init__(self, narrow: np.dtype[Any], wide: np.dtype[Any], make: Make) -> None:
         self._narrow, self._wide = narrow, wide
 
         @functools.lru_cache(MOST_LAYOUTS)
-        def ready(m: int, n: int, k: int, of_a: Strides, of_b: Strides, of_out: int, a_begins: int) -> PackedProduct:
+        def ready(
+            m: int, n: int, k: int, of_a: Strides, of_b: Strides, of_out: int, a_begins: int
+        ) -> PackedProduct | None:
             return make(Shape(m, n, k, of_a, of_b, of_out), a_begins)
 
         self._ready = ready
@@ -61,8 +63,9 @@ class RememberedProducts(threading.local):
             return False
         address, *others = (x.__array_interface__["data"][0] for x in (a, b, out))
         product = self._ready(m, n, k, a.strides, b.strides, out.strides[0], place(address))
-        product.run(address, *others)
-        return True
+        if product is not None:
+            product.run(address, *others)
+        return product is not None
 
 
 def _is_matrix(x: Any, dtype: np.dtype[Any]) -> bool:
