@@ -2,9 +2,9 @@
 
 Fitted to 84 products with 2,000 to 400,000 rows, 6 to 64 columns and 6 to 800 terms, each over plus_times float32,
 min_plus int32 and max_min float64, by 12 kinds of panels (H100, 2026-11-26): those chosen take 1.03 (float32, int32)
-and 1.06 (float64) of the time of the fastest. Of 73 others with 13 to 48 columns tiles took 1.34 (int32) and 1.70
-(float64) of their time, 0.94 at least. Over float32 tiles are left out where they are faster on an H200; where panels
-are chosen, tiles took 1.24 (H100, 74 products, 0.96 at least) and 1.14 (H200, 40, 0.86 at least) of their time.
+and 1.06 (float64) of the time of the fastest. Of 56 drawn afterwards, 13 to 48 columns, tiles took 1.43 (int32) and
+1.73 (float64) of their time, 0.94 at least. The rules for float32 were then fitted to 74 products on an H100, of which
+tiles took 1.24 of the time, 0.96 at least, and to 40 on an H200, 1.14, 0.86 at least.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def choose(problem: Problem, most_bytes: int, *, is_fused: bool) -> WarpPanels |
     if is_fused and _suits_tiles(m, n, k):
         return None
     chunks = WIDE_CHUNKS if m < WIDE_UP_TO else CHUNKS
-    for rows in (HIGH, MIDDLE) if is_fused and m >= HIGH_FROM else (MIDDLE,) if m >= LOW_UP_TO else (LOW,):
+    preferred = (HIGH, MIDDLE) if is_fused and m >= HIGH_FROM else (MIDDLE,)
+    for rows in (LOW,) if m < LOW_UP_TO else preferred:
         lanes = FEW_LANES if n in FEW_LANES_FOR and rows > LOW else LANES
         of = panels(problem, lanes, rows * lanes // WARP, chunks, most_bytes)
         if of is not None and of.most_warps >= FEWEST_WARPS and (rows < HIGH or of.warps >= HIGH_WARPS):
