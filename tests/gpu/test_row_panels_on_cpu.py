@@ -4,18 +4,16 @@ import numpy as np
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
-from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._program.program import Matrix, Place
-from harness import SEMIRINGS
 from harness.errors import PlanError, VerificationError
-from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu import rungs, stored
 from harness.tuning.gpu.multiprocessor import MOST_SHARED
 from tests._support.gapped_operands import with_gap
+from tests.gpu import panel_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
+from tests.gpu.panel_products import KINDS, check_compiled, plan_of, program, turn_b
+from tests.gpu.simt_products import use_the_cpu
 from tests.gpu.test_kernels_compile import needs_nvrtc
 
 # Two rows of a thread, all columns, four warps that share k.
@@ -23,18 +21,13 @@ PANELS = {"bm": 64, "bn": 8, "bk": 1, "wm": 0, "wn": 0, "tm": 2, "tn": 8, "stage
 # m x n x k: less than a panel, whole ones, more of them than blocks; rows of A of granules (an odd and an even number),
 # of units of 2, and of any length; fewer terms than warps; fewer columns than the tile has.
 SIZES = ((1, 1, 1), (64, 8, 20), (130, 5, 16), (200, 7, 33), (70, 8, 34), (129, 3, 3), (65, 6, 40))
-KINDS = (
-    ("plus_times", "float32"), ("min_plus", "float32"), ("plus_times", "float64"), ("max_plus", "int32"),
-    ("min_plus", "int64"), ("max_min", "float64"), ("logaddexp_plus", "float32"),
-)  # fmt: skip
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
 
 
-def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **parameters):
-    for m, n, k in sizes:
-        problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
-        check(with_options("gpu-tuned", **{**PANELS, **parameters}), problem, change)
+def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **options):
+    of_panels = {**PANELS, **options}
+    panel_products.compute(of_panels, semiring, dtype, *sizes, change=change, accumulate=accumulate)
 
 
 @needs_compiler
@@ -62,10 +55,7 @@ class TestOnTheCpu:
                 compute(semiring, dtype, (130, 7, 33), (200, 8, 20))
 
     def test_b_may_lie_by_columns(self):
-        def turn(operands):
-            object.__setattr__(operands, "b", np.asfortranarray(operands.b))
-
-        compute("plus_times", "float32", (130, 7, 33), (64, 8, 20), change=turn)
+        compute("plus_times", "float32", (130, 7, 33), (64, 8, 20), change=turn_b)
 
     @pytest.mark.parametrize(
         "edit",
@@ -91,43 +81,25 @@ class TestOnTheCpu:
 )
 def test_products_that_no_panels_compute_are_refused(size, parameters):
     with pytest.raises(PlanError):
-        program(size, **{**PANELS, **parameters})
+        program(plan_of(size, "plus_times", "float32").override({**PANELS, **parameters}))
 
 
 def test_tall_products_are_computed_so():
-    tuned = RUNGS["gpu-tuned"]
-    for m, n, k in ((100_000, 3, 30), (5000, 12, 600), (400_000, 1, 4)):
-        of = Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.int64))
-        plan = tuned.plan(of, detect())
+    for size in ((100_000, 3, 30), (5000, 12, 600), (400_000, 1, 4)):
+        plan = plan_of(size, "min_plus", "int64")
         assert plan.options["panels"]
         assert not plan.options["lanes"]
-        assert plan.launch.bn - 4 < n <= plan.launch.bn
-    for m, n, k, more in (
-        (100_000, 49, 30, {}),
-        (100_000, 3, 900, {}),
-        (100, 3, 30, {}),
-        (9000, 3, 30, {"layout": "FCC"}),
-    ):
-        of = Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.float32), **more)
-        assert not tuned.plan(of, detect()).options.get("panels")
+        assert plan.launch.bn - 4 < size[1] <= plan.launch.bn
+    for size in ((100_000, 49, 30), (100_000, 3, 900), (100, 3, 30)):
+        assert not plan_of(size, "min_plus", "float32").options.get("panels")
+    assert not plan_of((9000, 3, 30), "min_plus", "float32", layout="FCC").options.get("panels")
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
     for size in ((50_000, 12, 33), (50_000, 12, 300), (5000, 8, 40), (300_000, 5, 8)):
-        for kernel in program(size, semiring, dtype).kernels():
-            if kernel.stem == "row_panels":
-                taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
-                assert not taken.spill_bytes
-                assert kernel.shared_bytes <= 227 << 10
-
-
-def program(size, semiring="plus_times", dtype="float32", **parameters):
-    m, n, k = size
-    of = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype))
-    matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
-    return RUNGS["gpu-tuned"].program(RUNGS["gpu-tuned"].plan(of, detect()).override(parameters), *matrices)
+        check_compiled("row_panels", plan_of(size, semiring, dtype))
 
 
 def test_tiles_that_were_tuned_here_leave_panels_alone(monkeypatch):

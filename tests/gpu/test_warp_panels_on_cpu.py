@@ -1,21 +1,17 @@
 """Warp panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
 
-import numpy as np
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._program.program import Matrix, Place
-from harness import SEMIRINGS
 from harness.errors import PlanError, VerificationError
-from harness.machine import detect
-from harness.problem import Problem
 from harness.tuning.gpu import warp_panels
 from harness.tuning.gpu.multiprocessor import MOST_SHARED
 from tests._support.gapped_operands import with_gap
+from tests.gpu import panel_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
+from tests.gpu.panel_products import KINDS, check_compiled, plan_of, problem, program, turn_b
+from tests.gpu.simt_products import use_the_cpu
 from tests.gpu.test_kernels_compile import needs_nvrtc
 
 # Panels of 16 rows: two of a thread, four threads along a row of C; chunks of 16 steps, three stages, two warps.
@@ -23,18 +19,13 @@ PANELS = {"bm": 16, "bn": 20, "bk": 16, "wm": 0, "wn": 0, "tm": 2, "tn": 5, "sta
 # m x n x k: less than a panel, whole ones, several for each warp; rows of A of granules, of pairs, and of any length;
 # chunks that are whole, or end within a granule; fewer columns than a panel has.
 SIZES = ((1, 1, 1), (64, 20, 32), (130, 19, 36), (200, 20, 34), (131, 7, 33), (70, 20, 47), (90, 20, 3))
-KINDS = (
-    ("plus_times", "float32"), ("min_plus", "float32"), ("plus_times", "float64"), ("max_plus", "int32"),
-    ("min_plus", "int64"), ("max_min", "float64"), ("logaddexp_plus", "float32"),
-)  # fmt: skip
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
 
 
-def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **parameters):
-    for m, n, k in sizes:
-        problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
-        check(with_options("gpu-tuned", **{**PANELS, **parameters}), problem, change)
+def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **options):
+    of_panels = {**PANELS, **options}
+    panel_products.compute(of_panels, semiring, dtype, *sizes, change=change, accumulate=accumulate)
 
 
 @needs_compiler
@@ -64,10 +55,7 @@ class TestOnTheCpu:
                 compute(semiring, dtype, (130, 17, 33), (100, 20, 20))
 
     def test_b_may_lie_by_columns(self):
-        def turn(operands):
-            object.__setattr__(operands, "b", np.asfortranarray(operands.b))
-
-        compute("plus_times", "float32", (130, 17, 33), (64, 20, 20), change=turn)
+        compute("plus_times", "float32", (130, 17, 33), (64, 20, 20), change=turn_b)
 
     @pytest.mark.parametrize(
         "edit",
@@ -102,7 +90,7 @@ class TestOnTheCpu:
 )
 def test_products_that_no_panels_compute_are_refused(size, parameters):
     with pytest.raises(PlanError):
-        program(size, **{**PANELS, **parameters})
+        program(plan_of(size, "plus_times", "float32").override({**PANELS, **parameters}))
 
 
 def test_tall_products_are_computed_so():
@@ -123,8 +111,7 @@ def test_tall_products_are_computed_so():
 
 def test_warps_finish_their_panels_together():
     for m in (2000, 40_000, 333_333):
-        problem = Problem(m, 20, 100, SEMIRINGS["min_plus"], np.dtype(np.int32))
-        of = warp_panels.choose(problem, MOST_SHARED, is_fused=False)
+        of = warp_panels.choose(problem((m, 20, 100), "min_plus", "int32"), MOST_SHARED, is_fused=False)
         panels = -(-m // of.launch.bm)
         rounds = -(-panels // (of.warps * 132))
         assert of.warps <= of.most_warps
@@ -137,9 +124,7 @@ def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, limit):
     monkeypatch.setattr(device, "shared_limit", lambda: limit)
     for size in ((100_000, 20, 300), (100_000, 48, 650), (5000, 7, 590), (20_000, 12, 600), (300_000, 3, 9)):
         for dtype in ("int64", "float32"):
-            n, k = size[1:]
-            matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
-            kernels = RUNGS["gpu-tuned"].program(plan_of(size, "min_plus", dtype), *matrices).kernels()
+            kernels = program(plan_of(size, "min_plus", dtype)).kernels()
             assert all(kernel.shared_bytes <= limit for kernel in kernels)
 
 
@@ -147,18 +132,6 @@ def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, limit):
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
     for size in ((50_000, 20, 33), (50_000, 40, 300), (5000, 13, 40), (300_000, 48, 8)):
-        for kernel in program(size, semiring, dtype).kernels():
-            if kernel.stem == "warp_panels":
-                taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
-                assert not taken.spill_bytes
-                assert kernel.shared_bytes <= 227 << 10
-
-
-def plan_of(size, semiring, dtype, **more):
-    return RUNGS["gpu-tuned"].plan(Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), **more), detect())
-
-
-def program(size, semiring="plus_times", dtype="float32", **parameters):
-    _, n, k = size
-    matrices = (Matrix(Place(x), ld) for x, ld in (("a", k), ("b", n), ("out", n)))
-    return RUNGS["gpu-tuned"].program(plan_of(size, semiring, dtype).override(parameters), *matrices)
+        plan = plan_of(size, semiring, dtype)
+        if plan.options.get("lanes"):
+            check_compiled("warp_panels", plan)
