@@ -11,7 +11,7 @@ from harness.tuning.gpu import half_panels
 from tests._support.gapped_operands import with_gap
 from tests.gpu import half_products
 from tests.gpu.half_products import RUNG, problem, program
-from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.host_kernels import COMPILER, HostOperands, KernelFault
 from tests.gpu.simt_products import use_the_cpu
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
 
@@ -86,6 +86,38 @@ class TestOnTheCpu:
         use_the_cpu(monkeypatch, edits=(edit,))
         with pytest.raises((VerificationError, KernelFault)):
             compute((203, 23, 35), alpha=2.0)
+
+    def test_rows_of_c_leave_as_one_run(self, monkeypatch):
+        monkeypatch.setattr(gpu_backend, "GpuOperands", Aligned)
+        for size in ((203, 23, 35), (16, 17, 16), (150, 22, 40)):
+            compute(size, alpha=-1.5)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            ("if (lane == 0 && run) store_run(", "if (false) store_run("),
+            ("if (run + lane < elements) to[run + lane] = whole_rows", "if (false) to[run + lane] = whole_rows"),
+            ("* n + column] = alpha *", "* n + column] ="),
+            ("(i * 16 + v / 2 * 8 + g) * n", "(i * 16 + g) * n"),
+        ],
+    )
+    def test_planted_mistakes_in_such_runs_are_found(self, monkeypatch, edit):
+        use_the_cpu(monkeypatch, edits=(edit,))
+        monkeypatch.setattr(gpu_backend, "GpuOperands", Aligned)
+        with pytest.raises((VerificationError, KernelFault)):
+            compute((203, 23, 35), alpha=2.0)
+
+
+class Aligned(HostOperands):
+    """Operands that begin at a page."""
+
+    at_end = False
+
+
+def test_rows_of_c_leave_as_one_run_where_they_are_long_and_no_whole_granules():
+    for columns, is_whole in ((8, "0"), (15, "0"), (20, "0"), (17, "1"), (23, "1")):
+        (kernel,) = program(problem((203, columns, 35)), PANELS).kernels()
+        assert dict(kernel.defines)["WHOLE_ROWS"] == is_whole
 
 
 @pytest.mark.parametrize(

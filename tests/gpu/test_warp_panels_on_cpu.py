@@ -69,6 +69,10 @@ class TestOnTheCpu:
             ("stage ? stage - 1 : STAGES - 1", "stage"),
             ("columns + (p + u + 1) * BN", "columns + (p + u) * BN"),
             ("wait_copies<STAGES - 2>();\n            meet_lanes();", "meet_lanes();"),
+            (
+                "meet_lanes();  // all have copied",
+                "if (lane == 31) return;\n            meet_lanes();  // all have copied",
+            ),
         ],
     )
     def test_planted_mistakes_are_found(self, monkeypatch, edit):
