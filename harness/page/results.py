@@ -151,7 +151,8 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     slugs = [slug for slug in store.machines(root) if _measured(root, slug, experiment)]
     here, wanted = detect().slug, machine
     if slugs and not machine:
-        machine = here if here in slugs else max(slugs, key=lambda slug: _last_time(root, slug, experiment))
+        times = {slug: _last_time(root, slug, experiment) for slug in slugs}
+        machine = here if times.get(here) else max(slugs, key=times.__getitem__)
     cells = presets.cells_of_machine(_measured(root, machine, experiment), [experiment]) if machine in slugs else []
     if not cells:
         raise StoreError(
@@ -174,10 +175,11 @@ def _measured(root: Path, slug: str, experiment: str) -> list[Store]:
 
 
 def _last_time(root: Path, slug: str, experiment: str) -> str:
+    """Return when a machine last timed a cell of the experiment; empty: all that is stored are reasons why not."""
     from harness.store import presets
 
     cells = presets.cells_of_machine(_measured(root, slug, experiment), [experiment])
-    return max((cell.time for cell in cells), default="")
+    return max((cell.time for cell in cells if cell.is_ok), default="")
 
 
 def _line(texts: Sequence[str]) -> str:

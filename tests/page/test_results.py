@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from xml.etree import ElementTree as ET
 
@@ -11,8 +12,10 @@ import pytest
 import harness
 from harness.distributed.report import Report
 from harness.errors import ExperimentError, StoreError
+from harness.machine import detect
+from harness.store import places
 
-LADDER = "amd-epyc-2-cores"
+LADDER, H200 = "amd-epyc-2-cores", "intel-r-xeon-r-processor-16-cores-nvidia-h200"
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +48,19 @@ def test_a_figure_is_asked_for_by_name():
         sweep.figure("ragged_los")
 
 
-def test_without_a_machine_it_is_one_that_has_measured():
-    assert harness.results("gpu_emulation").machine.gpu
+def test_without_a_machine_it_is_one_that_has_measured(tmp_path):
+    """Without a GPU this one records of its kernels that they are missing, as in a checkout after its experiments."""
+    name, quick = "gpu_emulation.jsonl", f"{H200}/quick"
+    machine, cell = (places.RESULTS / quick / name).read_text(encoding="utf-8").splitlines()[:2]
+    assert json.loads(cell)["status"] == "ok"
+    mine = {**json.loads(cell), "run": "20200101T000000.000000Z", "time": "2020-01-01T00:00:00+00:00"}
+    missing = {**mine, "status": "missing", "samples_ns": []}
+    for of_this, is_mine in ((missing, False), (mine, True)):
+        for folder, last in ((quick, cell), (f"{detect().slug}/smoke", json.dumps(of_this))):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / name).write_text(f"{machine}\n{last}\n", encoding="utf-8")
+        (found,) = harness.results("gpu_emulation", folder=tmp_path).cells
+        assert (found.run == mine["run"]) == is_mine
 
 
 def test_mistakes_are_told(tmp_path):
