@@ -105,10 +105,11 @@ def test_tall_products_are_computed_so():
     for m, n, k in ((100_000, 49, 30), (100_000, 12, 30), (100_000, 20, 900), (5000, 20, 300), (100, 20, 30)):
         assert not plan_of((m, n, k), "min_plus", "int64").options.get("lanes")
     assert not plan_of((9000, 20, 30), "min_plus", "float32", layout="FCC").options.get("lanes")
-    # over float32 tiles are as fast where they have just the columns of C, and for an odd, long k
+    # over float32 tiles are as fast where they have just the columns of C, or panels much that is empty, and for an odd,
+    # long k unless columns are few
     for n, k, is_by_panels in (
-        (16, 100, False), (16, 400, True), (20, 100, True), (32, 100, False), (26, 201, False), (26, 200, True),
-        (19, 201, True), (45, 100, False),
+        (16, 100, True), (16, 401, True), (20, 100, True), (32, 100, False), (24, 200, True), (24, 201, False),
+        (26, 200, False), (30, 200, True), (19, 201, True), (45, 100, False), (45, 300, True),
     ):  # fmt: skip
         assert bool(plan_of((50_000, n, k), "plus_times", "float32").options.get("lanes")) == is_by_panels
 
@@ -135,7 +136,7 @@ def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, limit):
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
-    for size in ((50_000, 20, 33), (50_000, 40, 300), (5000, 13, 40), (300_000, 48, 8)):
+    for size in ((50_000, 20, 33), (50_000, 16, 301), (50_000, 40, 300), (5000, 13, 40), (300_000, 48, 8)):
         plan = plan_of(size, semiring, dtype)
         if plan.options.get("lanes"):
             check_compiled("warp_panels", plan)

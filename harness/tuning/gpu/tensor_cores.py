@@ -108,7 +108,7 @@ WARPS_BY_COLUMNS = {"wm": 64, "wn": 32}
 # of 16-bit elements also one; and of those tiles as low as C, which are computed transposed.
 # Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
 TILE_ROWS, HALF_ROWS = 128, (64, 128)
-FLAT_ROWS, FLAT_COLUMNS = (8, 16, 24, 32, 40, 48, 80, 96), (64, 128, 256)
+FLAT_ROWS, FLAT_COLUMNS = (8, 16, 24, 32, 40, 48, 80, 96), (64, 128, 192, 256)
 STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
 # Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
 TILE_COLUMNS = {

@@ -22,21 +22,25 @@ MOST_WARPS = 16
 
 # C and k that panels are for. Where rows are few, tiles share k; where B leaves room for few warps, nothing hides
 # waiting.
-COLUMNS, FEWEST_ROWS, LONG, ROWS_OF_LONG, MOST_TERMS, FEWEST_WARPS = (13, 48), 2000, 150, 10_000, 700, 4
+COLUMNS, FEWEST_ROWS, MOST_TERMS, FEWEST_WARPS = (13, 48), 2000, 700, 4
+ROWS_OF_LONG = {True: 10_000, False: 6000}  # by whether a pair is one instruction over float32
 # Over float32, where a pair is one instruction, tiles are as fast or faster for few rows and for many columns, unless k
-# is short, and where they have just the columns of C: 16 but for a long k, 32 but for a long C with a short k.
+# is short; and where they have just the columns of C: 32 but for a long C with a short k.
 SOME_ROWS, MANY_COLUMNS, SHORT, SHORT_OF_MANY = 8000, 40, 32, 64
-LONG_OF_16, ROWS_OF_32, SHORT_OF_32 = 300, 200_000, 60
-# An odd k makes a thread load elements of A one by one. Then tiles are faster from so many steps on, by up to 1.4
-# (H200), but for the columns of which they leave most empty.
-ODD_UP_TO, EMPTY_COLUMNS = 128, range(18, 21)
+ROWS_OF_32, SHORT_OF_32 = 200_000, 60
+# From so many steps on k is long. Then tiles are faster over float32 from so many columns on, if k is odd and a thread
+# loads elements of A one by one, or if eight lanes leave much of a panel empty. Time of panels over that of tiles, H200,
+# geometric means: 13 to 16 columns 0.73 to 0.90, 17 to 20 0.80, 25 and more 0.92, and 1.08 if much is empty.
+LONG_K, COLUMNS_OF_TILES = 128, (21, 25)
 
-# Threads along a row of C: four where they leave less of a panel empty.
-LANES, FEW_LANES, FEW_LANES_FOR = 8, 4, range(17, 21)
-# Rows of a panel by those of C; panels of 32 rows are for sums of float32 alone, and for so many warps at once.
+# Threads along a row of C. Four lanes suffice for few columns, by the bytes of an element, and over elements of 8 bytes
+# where they leave less of a panel empty.
+LANES, FEW_LANES, FEW_LANES_UP_TO = 8, 4, {4: 20, 8: 24}
+# Rows of a panel by those of C; panels of 32 rows are for elements of 4 bytes, and for so many warps at once.
 LOW, LOW_UP_TO, MIDDLE, HIGH, HIGH_FROM, HIGH_WARPS = 8, 10_500, 16, 32, 26_000, 8
-# Bytes of a row in a chunk, and stages, by rows of C.
-WIDE_CHUNKS, WIDE_UP_TO, CHUNKS = (256, 3), 16_000, (128, 4)
+# Bytes of a row in a chunk, and stages: of a C with few rows, of a long k with elements of 4 bytes, of others. Time by
+# the second over that by the last: float32, k 141 to 320, 0.83 to 0.97; below 100 1.0 to 1.1 (H200).
+OF_FEW_ROWS, FEW_ROWS, OF_LONG_K, CHUNKS = (256, 3), 16_000, (256, 2), (128, 4)
 
 
 class WarpPanels(NamedTuple):
@@ -75,18 +79,20 @@ def choose(problem: Problem, most_bytes: int, *, is_fused: bool) -> WarpPanels |
     `is_fused`: a pair is one instruction over float32.
     """
     m, n, k = problem.m, problem.n, problem.k
-    fewest = FEWEST_ROWS if k <= LONG else ROWS_OF_LONG
+    fewest = FEWEST_ROWS if k < LONG_K else ROWS_OF_LONG[is_fused]
     is_tall = COLUMNS[0] <= n <= COLUMNS[1] and m >= fewest and 0 < k <= MOST_TERMS
     is_other = problem.is_mixed or problem.triangle or problem.layout[0] == "F"
     if not is_tall or is_other or problem.dtype.itemsize not in SIZES:
         return None
     if is_fused and _suits_tiles(m, n, k):
         return None
-    chunks = WIDE_CHUNKS if m < WIDE_UP_TO else CHUNKS
-    preferred = (HIGH, MIDDLE) if is_fused and m >= HIGH_FROM else (MIDDLE,)
-    for rows in (LOW,) if m < LOW_UP_TO else preferred:
-        lanes = FEW_LANES if n in FEW_LANES_FOR and rows > LOW else LANES
-        of = panels(problem, lanes, rows * lanes // WARP, chunks, most_bytes)
+    itemsize, is_long = problem.dtype.itemsize, k >= LONG_K
+    for rows in (LOW,) if m < LOW_UP_TO else (HIGH, MIDDLE):
+        lanes = FEW_LANES if rows > LOW and _suits_few_lanes(n, itemsize) else LANES
+        suits_high = is_fused or is_long if lanes == FEW_LANES else is_fused and not is_long
+        if rows == HIGH and not (suits_high and m >= HIGH_FROM and itemsize == min(SIZES)):
+            continue
+        of = panels(problem, lanes, rows * lanes // WARP, _chunks(problem), most_bytes)
         if of is not None and of.most_warps >= FEWEST_WARPS and (rows < HIGH or of.warps >= HIGH_WARPS):
             return of
     return None
@@ -94,13 +100,28 @@ def choose(problem: Problem, most_bytes: int, *, is_fused: bool) -> WarpPanels |
 
 def _suits_tiles(m: int, n: int, k: int) -> bool:
     """Return whether tiles are as fast over float32."""
-    if n in (15, 16):
-        return k < LONG_OF_16
     if n in (31, 32):
         return m < ROWS_OF_32 or k > SHORT_OF_32
-    if k % 2 and k > ODD_UP_TO and n not in EMPTY_COLUMNS:
-        return True
+    if k >= LONG_K and m >= SOME_ROWS:
+        of_odd, of_empty = COLUMNS_OF_TILES
+        return (n >= of_odd and k % 2 == 1) or (n >= of_empty and _leaves_less(n))
     return (m < SOME_ROWS and k > SHORT) or (n > MANY_COLUMNS and k > SHORT_OF_MANY)
+
+
+def _leaves_less(n: int) -> bool:
+    """Return whether few lanes leave less of a panel empty."""
+    return -n % FEW_LANES < -n % LANES
+
+
+def _suits_few_lanes(n: int, itemsize: int) -> bool:
+    return n <= FEW_LANES_UP_TO[itemsize] or (itemsize == max(SIZES) and _leaves_less(n))
+
+
+def _chunks(problem: Problem) -> tuple[int, int]:
+    """Return the bytes of a row in a chunk, and stages."""
+    if problem.m < FEW_ROWS:
+        return OF_FEW_ROWS
+    return OF_LONG_K if problem.k >= LONG_K and problem.dtype.itemsize == min(SIZES) else CHUNKS
 
 
 def panels(problem: Problem, lanes: int, rows: int, chunks: tuple[int, int], most_bytes: int) -> WarpPanels | None:
