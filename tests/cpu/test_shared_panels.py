@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 
+from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd import shared_panels
 from backends.cpu._simd.argument_table import Loops, Shape, prepare_product
 from backends.cpu._simd.kernel import KernelKey
@@ -17,6 +22,7 @@ from backends.cpu._vector.operators import operations
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, Problem, machine, registry
 from harness.api import gemm as api_gemm
+from harness.operands import aligned_empty
 from harness.plan import Blocking
 from harness.tuning import simd_parts as tuning_parts
 
@@ -48,7 +54,9 @@ def _compute(
 
     def counted(size: int, purpose: str) -> Any:
         packed.append(size)
-        return scratch(size, purpose)
+        memory = scratch(size, purpose)
+        ctypes.memset(memory.address, 0xFF, size)  # NaN, where a part does not wait for what it reads
+        return memory
 
     alone = out.copy()
     prepare_product(Loops(*loops._replace(grid=(1, 1), threads=1)), a, b, alone, accumulate)()
@@ -77,6 +85,29 @@ def test_any_size_layout_and_number_of_threads(most: int, monkeypatch: pytest.Mo
         assert memory <= max(most, MOST_ROUNDED)
         out[...] = 7
         assert (room == 7).all()
+
+
+def test_parts_wait_for_what_others_still_pack(monkeypatch: pytest.MonkeyPatch) -> None:
+    build, sleep = shared_panels.build_gather, types.ExternalFunction("usleep", types.int32(types.uint32))
+
+    @functools.cache
+    def build_slow(key: KernelKey) -> Any:
+        gather = address_of(build(key))
+
+        def slow(rows: int, columns: int, source: int, rs: int, cs: int, target: int, apart: int) -> None:
+            sleep(3000 if source % 128 == 0 else 0)
+            call(gather, (rows, columns, source, rs, cs, target, apart))
+
+        return jit(None, *[types.intp] * 7, parallel=False)(slow)
+
+    monkeypatch.setattr(shared_panels, "build_gather", build_slow)
+    rng = np.random.default_rng(2)
+    for order in "CF":
+        a, b = np.array(rng.standard_normal((90, 48)), order=order), aligned_empty((48, 96), FLOAT64)
+        b[...] = rng.standard_normal(b.shape)
+        out = np.empty((90, 96))
+        _compute(a, b, out, threads=2, kc=24, accumulate=False)
+        assert np.allclose(out, a @ b, rtol=1e-12, atol=1e-12)
 
 
 def test_it_serves_large_products_on_many_threads_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_tall_products_are_computed_so():
     for m, n, k in ((100_000, 49, 30), (100_000, 12, 30), (100_000, 20, 900), (5000, 20, 300), (100, 20, 30)):
         assert not plan_of((m, n, k), "min_plus", "int64").options.get("lanes")
     assert not plan_of((9000, 20, 30), "min_plus", "float32", layout="FCC").options.get("lanes")
-    # over float32 tiles are as fast where they have just the columns of C, or panels much that is empty, and for an odd,
+    # over float32 tiles are as fast where they have just the columns of C, or much of a panel is empty, and for an odd,
     # long k unless columns are few
     for n, k, is_by_panels in (
         (16, 100, True), (16, 401, True), (20, 100, True), (32, 100, False), (24, 200, True), (24, 201, False),

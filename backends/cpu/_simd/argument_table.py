@@ -223,7 +223,7 @@ class LoopTable:
         threads = min(loops.threads, max(map(len, tables)))
         each = 0 if loops.shares_scratch else size
         is_long = shape.m * shape.n * shape.k > tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
-        stages = [_run_of(table, threads, each, is_long) for table in tables]
+        stages = [self._run_of(table, threads, each, is_long) for table in tables]
         compute = stages[0] if len(stages) == 1 else functools.partial(_in_turn, stages)
         if size == 0:
             return compute
@@ -237,12 +237,11 @@ class LoopTable:
 
         return run
 
-
-def _run_of(table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
-    """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
-    if len(table) == 1:
-        return functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
-    return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
+    def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
+        """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
+        if len(table) == 1:
+            return functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
+        return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
 
 
 def _in_turn(stages: list[Run]) -> None:

@@ -52,7 +52,7 @@ def loops_and_part(b: Builder, loops: Value, part: dict[str, Value], begins: dic
 
 
 @emits(LOOPS_AND_PART, types.intp, types.intp)
-def _row_at(b: Builder, address: Value, offset: Value) -> Value:
+def row_at(b: Builder, address: Value, offset: Value) -> Value:
     """Return one row of the table: the loops, and the part. Scratch begins `offset` bytes behind its address."""
     loops, addresses, part = read_row(b, address)
     beginnings = b.inttoptr(addresses, v.POINTER)
@@ -66,7 +66,7 @@ def build_run_part(releases_gil: bool) -> Any:
     """Compile ``run_part(row)``: compute the only part, whose row begins at an address. The same for every kernel."""
 
     def run_part(row: int) -> None:
-        loops, part = _row_at(row, 0)
+        loops, part = row_at(row, 0)
         call(loops, (part,))
 
     return jit(None, types.intp, parallel=False, releases_gil=releases_gil)(run_part)
@@ -86,7 +86,7 @@ def build_run_parts() -> Any:
             number = first_part(parts, threads, np.intp(thread))
             for _ in range(parts):
                 if claim(claims, number, of_run):
-                    loops, part = _row_at(table[number].ctypes.data, np.intp(thread) * size)
+                    loops, part = row_at(table[number].ctypes.data, np.intp(thread) * size)
                     call(loops, (part,))
                 number = number + 1 if number + 1 < parts else 0
         restore_threads(before)

@@ -1,8 +1,13 @@
 """A large product on several threads: what they all read is packed once for all of them, then parts of C are computed.
 
     for ranges of columns, and of k, whose panels fit the scratch:
-        pack       panels of B, and rows of A that would share cache sets, by slabs that threads claim
-        compute    parts of C, each by the five loops, which find their panels ready
+        each thread
+            pack       panels of its own columns of B, then rows of A that would share cache sets, then what is left
+            compute    parts of C, each by the five loops, as soon as its panels and rows are ready
+
+What is packed is cut into slabs, which threads claim, in groups: the panels of a group of columns, the rows of a strip
+of parts. A thread waits for the groups of its part alone, not for all others, and finds the panels of its own columns
+in its own cache.
 
 Without it each part packs the panels that it needs, as often as there are parts above each other. So parts would be
 large, and a thread on a slow core the last to end. A is copied only where it cannot be read in place. Parts would copy
@@ -21,24 +26,25 @@ from numba import prange, types
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit
 from backends.cpu._compile.scratch import scratch
-from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, cut_evenly
+from backends.cpu._simd.argument_table import Loops, LoopTable, Run, Shape, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots
 from backends.cpu._simd.loops import columns_left, row_bytes
-from backends.cpu._simd.macro_kernel import even_split, part_of
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.part import PANELS_AT_B, Part
-from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
-from backends.cpu._threads.atomics import add
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point, row_at
+from backends.cpu._simd.slabs import Columns, pack_slab, slabs_of_a, slabs_of_b
+from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause
+from backends.cpu._threads.claims import claim, first_part, new_claims, next_run
 from backends.cpu._threads.limits import limit_threads, restore_threads
+from backends.cpu._vector.inlined import inlined
 from harness.tuning import simd_parts as tuning_parts
 
-SLAB = 16  # rows that are packed together: of B through all panels of a group, whole squares of registers
+# Words of a group, on cache lines of their own: slabs that threads have taken, and those that are packed.
+_TAKEN, _PACKED, _GROUP_WORDS = 0, 8, 16
+_LOOKS = 1000  # at a group that is not ready, before a thread lets others run
 
-# A row of the table of slabs: whether it is of A; its sizes; offset and strides of the source; offset of the target;
-# for panels rows of the block of k, and rows of it above the slab; for a copy of A the distance of its rows.
-_OF_A, _ROWS, _COLUMNS, _SOURCE, _ROW_STRIDE, _COLUMN_STRIDE, _TARGET, _BLOCK_ROWS, _ABOVE, _LDA = range(10)
-_SLAB_WORDS = 10
+_yield = types.ExternalFunction("sched_yield", types.int32())
 
 
 class SharedLoops(Loops):
@@ -59,18 +65,61 @@ class _PackedLoops(Loops):
     def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
         panels = {"rs_b": 0, "cs_b": self.itemsize, "packs_a": False, "packs_b": PANELS_AT_B, "nc": shape.n}
         whole, parts = self.blocked(shape.part(accumulate))._replace(**panels), []
-        rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
-        for (j, last, begin), (i, end) in itertools.product(_groups(self, shape.n, shape.k), itertools.pairwise(rows)):
+        for group, (i, end) in itertools.product(self.columns(shape), self.strips(shape)):
             parts.append(
                 whole._replace(
                     m=end - i,
-                    n=last - j,
+                    n=group.last - group.first,
                     a=i * shape.strides_a[0],
-                    b=begin,
-                    c=i * shape.row_stride_out + j * self.itemsize,
+                    b=group.begin,
+                    c=i * shape.row_stride_out + group.first * self.itemsize,
                 )
             )
         return parts
+
+    def columns(self, shape: Shape) -> list[Columns]:
+        """Return the groups of columns, whose panels lie one behind the other."""
+        groups, begin = [], 0
+        for first, last in itertools.pairwise(cut_evenly(shape.n, self.grid[1], self.steps[1])):
+            vectors = -(-(last - first) // self.key.lanes)
+            groups.append(Columns(first, last, begin, vectors * self.key.vector_unit.size_bytes))
+            begin += groups[-1].row_bytes * shape.k
+        return groups
+
+    def strips(self, shape: Shape) -> list[tuple[int, int]]:
+        """Return the rows of each strip of parts."""
+        return list(itertools.pairwise(cut_evenly(shape.m, self.grid[0], self.steps[0])))
+
+
+class _PackedParts(LoopTable):
+    """The parts of a range, and what is packed for them.
+
+    Parameters
+    ----------
+    loops : _PackedLoops
+    shape : Shape
+    accumulate : bool
+    groups : list of tables of slabs
+        Those of each group of columns, then of each strip of rows, if A is copied.
+
+    Attributes
+    ----------
+    sources : (3,) array of int64
+        Addresses of A and B of the range, and of the memory for what is packed. Set before a run.
+    """
+
+    def __init__(self, loops: _PackedLoops, shape: Shape, accumulate: bool, groups: list[np.ndarray]) -> None:
+        self._slabs = np.concatenate(groups)
+        self._ends = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+        self._counts = len(loops.strips(shape)), len(loops.columns(shape))
+        self._progress, self.sources = np.zeros((len(groups), _GROUP_WORDS), np.int64), np.zeros(3, np.int64)
+        super().__init__(loops, shape, accumulate)
+
+    def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
+        key, run = self._loops.key, entry_point(_build_packed_parts())
+        pack = address_of(build_gather(key)), key.lanes, key.nv, np.dtype(key.dtype).itemsize
+        slabs = self._slabs, self._ends, self._progress, self.sources
+        return functools.partial(run, *pack, *slabs, table, new_claims(len(table)), *self._counts, threads, size)
 
 
 class _Range(NamedTuple):
@@ -87,12 +136,11 @@ class _Range(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """The work of one range: offsets of A, B and C [bytes], slabs, the place of the copy of A or -1, and parts of C."""
+    """The work of one range: offsets of A, B and C [bytes], the place of the copy of A or -1, and parts of C."""
 
     offsets: tuple[int, int, int]
-    slabs: np.ndarray
     copy_of_a: int
-    parts: LoopTable
+    parts: _PackedParts
 
 
 class SharedTable:
@@ -116,9 +164,6 @@ class SharedTable:
         self._size, left = 0, columns_beside(loops.key, shape)
         whole = shape.n - left
         self._stages = [self._prepare(loops, shape, accumulate, x) for x in _ranges(loops, shape._replace(n=whole))]
-        gather, key, taken = address_of(build_gather(loops.key)), loops.key, np.zeros(1, np.int64)
-        pack = entry_point(_build_pack_slabs())
-        self._pack = functools.partial(pack, gather, key.lanes, key.nv, itemsize, taken, loops.threads)
         self._left: list[tuple[int, int, LoopTable]] = []
         if left:  # dot products, as without shared panels: not even the last bit depends on the number of threads
             beside = Loops(*loops._replace(grid=(loops.threads, 1)))
@@ -133,13 +178,13 @@ class SharedTable:
         strips = (of.rows[1] - i) // (tuning_parts.SIMD_SHARED_STRIPS * loops.key.mr)
         grid = max(min(parts // across, strips), 1), across
         inner, itemsize = _PackedLoops(*loops._replace(packs_b=False, packs_a=False, grid=grid)), loops.itemsize
-        of_range, slabs, copy_of_a = of.shape(shape), [], -1
-        of_b, size = _slabs_of_b(inner, of_range)
-        if i == 0:
-            slabs.append(of_b)
+        of_range, copy_of_a = of.shape(shape), -1
+        groups, size = slabs_of_b(inner.columns(of_range), of_range, loops.blocking.kc)
+        if i > 0:  # the panels are those of the range above
+            groups = [group[:0] for group in groups]
         if loops.packs_a:
             copy_of_a, lda = size, row_bytes(of_range.k, itemsize)
-            slabs.append(_slabs_of_a(of_range, size, lda))
+            groups += slabs_of_a(inner.strips(of_range), of_range, size, lda)
             size += of_range.m * lda
             of_range = of_range._replace(strides_a=(lda, itemsize))
         self._size = max(self._size, size)
@@ -148,15 +193,14 @@ class SharedTable:
             p * shape.strides_b[0] + j * shape.strides_b[1],
             i * shape.row_stride_out + j * itemsize,
         )
-        table = np.concatenate(slabs) if slabs else np.empty((0, _SLAB_WORDS), np.int64)
-        return _Stage(offsets, table, copy_of_a, LoopTable(inner, of_range, accumulate or p > 0))
+        return _Stage(offsets, copy_of_a, _PackedParts(inner, of_range, accumulate or p > 0, groups))
 
     def run(self) -> None:
         """Compute with the operands whose addresses are set."""
         memory = scratch(self._size, "shared panels")
         a, b, out, *_ = self.addresses.tolist()
-        for (from_a, from_b, from_out), slabs, copy_of_a, table in self._stages:
-            self._pack(slabs, a + from_a, b + from_b, memory.address)
+        for (from_a, from_b, from_out), copy_of_a, table in self._stages:
+            table.sources[:] = a + from_a, b + from_b, memory.address
             of_a = a + from_a if copy_of_a < 0 else memory.address + copy_of_a
             table.addresses[:SCRATCH] = of_a, memory.address, out + from_out, 0
             table.run()
@@ -186,80 +230,57 @@ def _ranges(loops: Loops, shape: Shape) -> list[_Range]:
     return [_Range(i, j, p) for j, p, i in by_columns]
 
 
-def _groups(loops: Loops, n: int, k: int) -> list[tuple[int, int, int]]:
-    """Return the columns of each group of panels, and where they begin [bytes]."""
-    groups, begin = [], 0
-    for j, end in itertools.pairwise(cut_evenly(n, loops.grid[1], loops.steps[1])):
-        groups.append((j, end, begin))
-        begin += _row_bytes(loops, end - j) * k
-    return groups
-
-
-def _row_bytes(loops: Loops, columns: int) -> int:
-    """Return the bytes of one row of k in all panels of a group: whole vectors."""
-    return -(-columns // loops.key.lanes) * loops.key.vector_unit.size_bytes
-
-
-def _slabs_of_b(loops: Loops, shape: Shape) -> tuple[np.ndarray, int]:
-    """Return the table of slabs of B, and the bytes of all panels."""
-    k, kc, tables, size = shape.k, loops.blocking.kc, [], 0
-    block, above = np.divmod(np.arange(0, k), kc)
-    first = np.flatnonzero(above % SLAB == 0)
-    in_block = np.minimum(kc, k - block[first] * kc)
-    for j, end, begin in _groups(loops, shape.n, k):
-        each = _row_bytes(loops, end - j)
-        table = np.zeros((first.size, _SLAB_WORDS), np.int64)
-        table[:, _ROWS], table[:, _COLUMNS] = np.minimum(SLAB, in_block - above[first]), end - j
-        table[:, _SOURCE] = first * shape.strides_b[0] + j * shape.strides_b[1]
-        table[:, _ROW_STRIDE], table[:, _COLUMN_STRIDE] = shape.strides_b
-        table[:, _TARGET] = begin + block[first] * kc * each
-        table[:, _BLOCK_ROWS], table[:, _ABOVE] = in_block, above[first]
-        tables.append(table)
-        size = begin + each * k
-    return np.concatenate(tables), size
-
-
-def _slabs_of_a(shape: Shape, begin: int, lda: int) -> np.ndarray:
-    """Return the table of slabs of rows of A, copied to rows `lda` bytes apart."""
-    first = np.arange(0, shape.m, SLAB)
-    table = np.zeros((first.size, _SLAB_WORDS), np.int64)
-    table[:, _OF_A], table[:, _ROWS], table[:, _COLUMNS] = 1, np.minimum(SLAB, shape.m - first), shape.k
-    table[:, _SOURCE] = first * shape.strides_a[0]
-    table[:, _ROW_STRIDE], table[:, _COLUMN_STRIDE] = shape.strides_a
-    table[:, _TARGET], table[:, _LDA] = begin + first * lda, lda
-    return table
-
-
 @functools.cache
-def _build_pack_slabs() -> Any:
-    """Compile ``pack(gather, lanes, nv, itemsize, taken, threads, slabs, a, b, target)``, the same for every kernel."""
+def _build_packed_parts() -> Any:
+    """Compile `run`: it packs all slabs and computes all parts, by threads that claim both. The same for every kernel.
 
-    def pack(
-        gather: int, lanes: int, nv: int, itemsize: int, taken: np.ndarray, threads: int, slabs: np.ndarray, a: int,
-        b: int, target: int,
+    It takes what packs, ``gather, lanes, nv, itemsize``; what is packed, ``slabs, ends, progress, sources``; and the
+    parts, ``table, claims``, the numbers of them along m and n, of threads, and of bytes of each thread's scratch.
+    """
+
+    def run(
+        gather: int, lanes: int, nv: int, itemsize: int, slabs: np.ndarray, ends: np.ndarray, progress: np.ndarray,
+        sources: np.ndarray, table: np.ndarray, claims: np.ndarray, strips: int, columns: int, threads: int, size: int,
     ) -> None:  # fmt: skip
-        taken[0] = 0
-        before = limit_threads(threads)
-        for _ in prange(threads):
-            while True:
-                slab = add(taken.ctypes.data, 1)
-                if slab >= slabs.shape[0]:
-                    break
-                rows, columns = slabs[slab, _ROWS], slabs[slab, _COLUMNS]
-                rs, cs = slabs[slab, _ROW_STRIDE], slabs[slab, _COLUMN_STRIDE]
-                source, to = (a if slabs[slab, _OF_A] else b) + slabs[slab, _SOURCE], target + slabs[slab, _TARGET]
-                k_cur, above, lda = slabs[slab, _BLOCK_ROWS], slabs[slab, _ABOVE], slabs[slab, _LDA]
-                if lda:
-                    call(gather, (rows, columns, source, rs, cs, to, lda))
-                    continue
-                split = even_split((columns + lanes - 1) // lanes, nv)
-                for jp in range(split[0]):
-                    first, vectors = part_of(split, jp)
-                    j, ldb = first * lanes, vectors * lanes * itemsize
-                    panel = to + j * itemsize * k_cur + above * ldb
-                    call(gather, (rows, min(vectors * lanes, columns - j), source + j * cs, rs, cs, panel, ldb))
+        parts, copies = table.shape[0], progress.shape[0] - columns  # strips of rows that are copied
+        progress[:, _TAKEN] = 0
+        progress[:, _PACKED] = 0
+        of_run, before = next_run(claims), limit_threads(threads)
+        for thread in prange(threads):
+            number = first_part(parts, threads, np.intp(thread))
+            own = number // strips
+            for turn in range(columns + copies):
+                # first the own columns, then the rows, which all threads read, then the columns of others
+                group = own if turn == 0 else columns + turn - 1 if turn <= copies else (own + turn - copies) % columns
+                first, words = ends[group], progress[group].ctypes.data
+                while True:
+                    slab = first + add(words + WORD_BYTES * _TAKEN, 1)
+                    if slab >= ends[group + 1]:
+                        break
+                    pack_slab(slabs[slab], gather, lanes, nv, itemsize, sources[0], sources[1], sources[2])
+                    add(words + WORD_BYTES * _PACKED, 1)
+            for _ in range(parts):
+                if claim(claims, number, of_run):
+                    _await(progress, ends, number // strips)
+                    if copies:
+                        _await(progress, ends, columns + number % strips)
+                    loops, part = row_at(table[number].ctypes.data, np.intp(thread) * size)
+                    call(loops, (part,))
+                number = number + 1 if number + 1 < parts else 0
         restore_threads(before)
 
-    words = types.Array(types.int64, 1, "C")
-    slabs = types.Array(types.int64, 2, "C")
-    return jit(None, *[types.intp] * 4, words, types.intp, slabs, *[types.intp] * 3)(pack)
+    words, rows = types.Array(types.int64, 1, "C"), types.Array(types.int64, 2, "C")
+    tables = rows, words, rows, words, rows, words
+    return jit(None, *[types.intp] * 4, *tables, *[types.intp] * 4)(run)
+
+
+@inlined
+def _await(progress: np.ndarray, ends: np.ndarray, group: int) -> None:
+    """Return when all slabs of a group are packed: those that are not are being packed by other threads."""
+    looks, packed, slabs = 0, progress[group].ctypes.data + WORD_BYTES * _PACKED, ends[group + 1] - ends[group]
+    while load(packed) < slabs:
+        looks += 1
+        if looks % _LOOKS:
+            pause()
+        else:
+            _yield()

@@ -29,8 +29,8 @@ ROWS_OF_LONG = {True: 10_000, False: 6000}  # by whether a pair is one instructi
 SOME_ROWS, MANY_COLUMNS, SHORT, SHORT_OF_MANY = 8000, 40, 32, 64
 ROWS_OF_32, SHORT_OF_32 = 200_000, 60
 # From so many steps on k is long. Then tiles are faster over float32 from so many columns on, if k is odd and a thread
-# loads elements of A one by one, or if eight lanes leave much of a panel empty. Time of panels over that of tiles, H200,
-# geometric means: 13 to 16 columns 0.73 to 0.90, 17 to 20 0.80, 25 and more 0.92, and 1.08 if much is empty.
+# loads elements of A one by one, or if eight lanes leave much of a panel empty. Time of panels over that of tiles,
+# geometric means (H200): 13 to 16 columns 0.73 to 0.90, 17 to 20 0.80, 25 and more 0.92, and 1.08 if much is empty.
 LONG_K, COLUMNS_OF_TILES = 128, (21, 25)
 
 # Threads along a row of C. Four lanes suffice for few columns, by the bytes of an element, and over elements of 8 bytes
