@@ -15,8 +15,12 @@ from tests.gpu.simt_products import RUNGS
 
 def kernels(semiring, dtype, n, ld=None, name="gpu-tuned"):
     """Return the kernels of a product of squares that are parts of arrays with rows of `ld`."""
-    rung, problem = RUNGS[name], Problem(n, n, n, SEMIRINGS[semiring], np.dtype(dtype))
     matrices = Matrix(Place("a"), ld or n), Matrix(Place("b"), ld or n), Matrix(Place("out"), n)
+    return kernels_of(Problem(n, n, n, SEMIRINGS[semiring], np.dtype(dtype)), matrices, name)
+
+
+def kernels_of(problem, matrices, name="gpu-tuned"):
+    rung = RUNGS[name]
     return {(x.stem, x.defines, x.suffix) for x in rung.program(rung.plan(problem, detect()), *matrices).kernels()}
 
 
@@ -52,6 +56,21 @@ def test_copies_have_aligned_rows(name, dtype, n, more):
     known = jobs | {*of_other_rows(jobs)}
     assert {job for job in kernels("min_plus", dtype, n + 1, name=name) if job[0] == "tuned"} <= known
     assert len(known) == len(jobs) + more
+
+
+@pytest.mark.parametrize("dtype", ("float32", "int32", "float64"))
+@pytest.mark.parametrize(("m", "n"), ((50_000, 9), (50_000, 19)))
+def test_panels_of_further_k_need_no_other_kernel(m, n, dtype):
+    def of(k):
+        matrices = Matrix(Place("a"), k), Matrix(Place("b"), n), Matrix(Place("out"), n)
+        return kernels_of(Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(dtype)), matrices)
+
+    first, *further = (200, 201, 202, 203, 204)
+    jobs = of(first)
+    assert ("row_panels" if n == 9 else "warp_panels") in {job[0] for job in jobs}
+    known = jobs | {*of_other_rows(jobs)}
+    for k in further:
+        assert of(k) <= known
 
 
 def test_other_kernels_have_none():

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, Job
+from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.operators import TYPES
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._simt.copies import width_of_copies
@@ -16,6 +17,7 @@ _ITEMSIZES = {type_in_c: np.dtype(name).itemsize for name, type_in_c in TYPES.it
 _SIDES = {"WIDTH_B": "BN", "WIDTH_A": "BM"}
 # Whether rows of C are aligned, and those of A and B: all; only operands', as of parts of aligned arrays; none.
 _ALIGNED = ((True, True), (False, True), (False, False))
+_PANELS, _UNITS = ("row_panels", "warp_panels"), (4, 2, 1)  # elements of a row of A that one load of a panel takes
 
 
 def of_other_rows(jobs: Iterable[Job]) -> list[Job]:
@@ -24,11 +26,20 @@ def of_other_rows(jobs: Iterable[Job]) -> list[Job]:
     Parameters
     ----------
     jobs : iterable of (stem, defines, suffix)
-        As in `compile_together`. Only the kernels of tuned.cu are looked at.
+        As in `compile_together`. Only the kernels of tuned.cu and of panels are looked at.
     """
-    tuned = [job for job in jobs if job[0] == "tuned"]
+    known = list(jobs)
+    tuned, panels = ([job for job in known if job[0] in stems] for stems in (("tuned",), _PANELS))
     others = [(stem, _aligned(defines, *which), suffix) for which in _ALIGNED for stem, defines, suffix in tuned]
-    return [job for job in dict.fromkeys(others) if job not in tuned]
+    others += [(stem, _of_unit(defines, unit), suffix) for unit in _UNITS for stem, defines, suffix in panels]
+    return [job for job in dict.fromkeys(others) if job not in known]
+
+
+def _of_unit(defines: Defines, unit: int) -> Defines:
+    """Return the macros of panels whose loads take `unit` elements, or as many as a copy."""
+    macros = dict(defines)
+    macros["UNIT"] = str(min(unit, WIDE // _ITEMSIZES[macros["T"]]))
+    return tuple(macros.items())
 
 
 def _aligned(defines: Defines, c_is: bool, operands_are: bool) -> Defines:

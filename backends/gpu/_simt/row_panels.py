@@ -6,6 +6,7 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div, product_defines
+from backends.gpu._simt.alignments import of_other_rows
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
 from harness.tuning.gpu import row_panels
@@ -46,6 +47,7 @@ def add_row_panels(program: Program, plan: Plan, product: Product) -> None:
     defines = product_defines(plan.problem, product) + as_defines(tile)
     kernel = Kernel("row_panels", defines, (WARP * slices,), shared)
     blocks = min(ceil_div(product.m, launch.bm), int(plan.options["blocks"]) * MULTIPROCESSORS)
+    program.alike = of_other_rows
     program.launch(kernel, blocks, *product.arguments, apart)
 
 
