@@ -93,7 +93,7 @@ class SelfProduct:
         if loops.packs_a:  # each part would pack it
             blocks = range(0, shape.k, loops.blocking.kc)
             self._stages = [self._copied_block(lower, shape, p, min(shape.k - p, blocks.step)) for p in blocks]
-        of_mirror = list(mirrored(strips(lower, m), m, shape.row_stride_out, itemsize))
+        of_mirror = list(mirrored(m, shape.row_stride_out, itemsize))
         self._mirror = BlockCopies(loops.key, of_mirror, loops.threads)
 
     def _copied_block(self, lower: LowerLoops, shape: Shape, p: int, k: int) -> tuple[BlockCopies, int, LoopTable]:
@@ -125,11 +125,13 @@ class SelfProduct:
         self._mirror.run(out, out)
 
 
-def mirrored(cuts: list[tuple[int, int]], m: int, stride: int, itemsize: int) -> Any:
-    """Yield the copies of what lies below the diagonal: of each strip below its square, and each row inside that."""
-    for j, end in cuts:
-        for i in range(end, m, tuning_parts.SIMD_MIRRORED_ROWS):
-            rows = min(tuning_parts.SIMD_MIRRORED_ROWS, m - i)
+def mirrored(m: int, stride: int, itemsize: int) -> Any:
+    """Yield the copies of what lies below the diagonal: of few columns below their square, and each row inside that."""
+    columns, most = tuning_parts.SIMD_MIRRORED_BYTES // itemsize, tuning_parts.SIMD_MIRRORED_ROWS
+    for j in range(0, m, columns):
+        end = min(j + columns, m)
+        for i in range(end, m, most):
+            rows = min(most, m - i)
             yield BlockCopy(
                 end - j, rows, i * stride + j * itemsize, itemsize, stride, j * stride + i * itemsize, stride
             )
