@@ -66,8 +66,8 @@ SIMD_FEWEST_ROWS_TO_SHARE = 640
 # A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
 # is cut into so many strips of columns, and for several threads into so many parts a thread. Speed over numpy.matmul
 # (SYRK), n = 300, 12, 16, 24, 32 strips: float64 1.2, 1.28, 1.28, 1.28; at n = 1500 1.00, 0.99, 0.95, 0.93, float32
-# 0.99, 1.04, 1.03, 1.00. Measured 2026-11-22, one thread of a busy EPYC. Since tiles above the diagonal are left out, 6,
-# 10 and 16 strips are alike, and 4 or 8 parts a thread no better than 2 (docs/lab/2026-11-23-batches-cpu.md).
+# 0.99, 1.04, 1.03, 1.00. Measured 2026-11-22, one thread of a busy EPYC. Since tiles above the diagonal are left out,
+# 6, 10 and 16 strips are alike, and 4 or 8 parts a thread no better than 2 (docs/lab/2026-11-23-batches-cpu.md).
 SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS = 96, 16, 2
 
 # Bytes of a row, and rows, that are mirrored at once: as many runs as a processor fetches ahead, and long ones. Time of
