@@ -46,22 +46,23 @@ SIMD_FEW_TERMS = 64
 SIMD_UPDATE_TERMS, SIMD_UPDATE_AHEAD = 2, 4 * KIB
 SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * KIB, 128, 256 * KIB
 
-# From so many threads, and pairs for each, the threads share panels of B. C is cut into so many parts for each, of at
-# least so many strips of rows. The panels of a range take no more memory than this for each thread. Speed over parts
-# that pack for themselves, 16 threads, n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32
-# 1.04, 1.21, 1.13, 0.97, 1.09 (2026-11-22). Sharing at n = 300 and 500: 0.65, 0.95. Parts of the same columns one after
-# the other, on the processor whose L2 has their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000,
-# 1.03 at 2048. With 8 parts a thread, threads waited for the last part for 7 to 9 % of the time. Speed of 16 over 8,
-# two runs, n = 1000, 1500, 2048, 3000: float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32
-# 1.04 and 1.00, 1.02 and 1.04, 1.04 and 1.05, 1.01 and 1.03; min_plus, n = 1000, 2000: 1.02 and 1.01, 1.04 and 1.02.
-# Measured on the Xeon of docs/lab/2026-11-23-scaling.md.
-SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 16
-SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 23, 4
+# From so many threads, and pairs for each, the threads share panels of B, unless A has fewer rows: panels pass through
+# memory, and without them each thread packs for its own columns. Speed over parts that pack for themselves: 4 threads,
+# n = 500, 700, 1000, float64 1.01, 1.06, 1.09, float32 0.95, 1.16, 1.06, 128 and 300 rows 0.71 to 0.88; 8 threads 1.03,
+# 1.11, 1.04, and 0.90, 1.22, 1.35. With sixteen less of both suffices: n = 350, 400, 500, 700, 1000 float64 0.92, 1.14,
+# 1.14, 1.18, 1.26, float32 0.79, 1.0, 0.97, 1.40, 1.23; 1000 x 1000 x 100 1.65; rows of A, of products with n and k of
+# 1000 to 4096: 64 0.69 to 0.89, 96 0.74 to 0.97, 128 1.27, 200 and 256 1.07 to 1.22, 300 2.1. In turns in one process,
+# Xeon of docs/lab/2026-11-23-scaling.md, 2026-11-26.
+SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_FEWEST_ROWS_TO_SHARE = 4, 1 << 25, 640
+SIMD_MANY_THREADS, SIMD_FEWEST_PAIRS_OF_MANY, SIMD_FEWEST_ROWS_OF_MANY = 16, 6_000_000, 192
 
-# Fewer rows of A than this do not repay panels that all threads share, which pass through memory: each thread packs for
-# its own columns. Speed over sharing, 16 threads, float64 and float32: 64 x 4096 x 4096 1.8, 2.0; 128 rows 1.09, 1.38;
-# 256 rows 0.95, 1.0; 512 rows 1.08, 1.1; 100 x 8000 x 1000 1.1, 1.4 (docs/lab/2026-11-26-many-threads.md).
-SIMD_FEWEST_ROWS_TO_SHARE = 640
+# Then C is cut into so many parts for each thread, of at least so many strips of rows. The panels of a range take no
+# more memory than this for each thread. Parts of the same columns one after the other, on the processor whose L2 has
+# their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000, 1.03 at 2048. With 8 parts a thread,
+# threads waited for the last part for 7 to 9 % of the time. Speed of 16 over 8, two runs, n = 1000, 1500, 2048, 3000:
+# float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32 1.04 and 1.00, 1.02 and 1.04, 1.04 and
+# 1.05, 1.01 and 1.03. Since parts begin when their panels are packed (2026-11-26), 32 are 0.97 to 1.03 of 16.
+SIMD_SHARED_PARTS, SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 16, 1 << 23, 4
 
 # A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
 # is cut into so many strips of columns, and for several threads into so many parts a thread. Speed over numpy.matmul
@@ -163,8 +164,11 @@ def triangle_grid(m: int, threads: int, parts: int) -> int:
 
 def shares_panels(m: int, n: int, k: int, threads: int) -> bool:
     """Return whether all threads share one packed B."""
-    is_large = m * n * k >= SIMD_FEWEST_PAIRS_TO_SHARE * threads and k > SIMD_FEW_TERMS
-    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large and m >= SIMD_FEWEST_ROWS_TO_SHARE
+    pairs, rows = SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_FEWEST_ROWS_TO_SHARE
+    if threads >= SIMD_MANY_THREADS:
+        pairs, rows = SIMD_FEWEST_PAIRS_OF_MANY, SIMD_FEWEST_ROWS_OF_MANY
+    is_large = m * n * k >= pairs * threads and m >= rows and k > SIMD_FEW_TERMS
+    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large
 
 
 def most_shared_bytes(threads: int) -> int:

@@ -125,9 +125,15 @@ def test_it_serves_large_products_on_many_threads_alone(monkeypatch: pytest.Monk
         a, b = np.ones((2, size, size))
         return api_gemm.Operands(a, b, None, np.empty((size, size)))
 
-    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_PAIRS_TO_SHARE", 1 << 20)
-    assert not is_shared(270, 16)  # fewer rows than repay it
-    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_ROWS_TO_SHARE", 100)
+    for which in ("TO_SHARE", "OF_MANY"):
+        monkeypatch.setattr(tuning_parts, f"SIMD_FEWEST_PAIRS_{which}", 1 << 20)
+        monkeypatch.setattr(tuning_parts, f"SIMD_FEWEST_ROWS_{which}", 300)
+    assert not is_shared(270, 4)  # fewer rows than repay it
+    assert not is_shared(270, 16)
+    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_ROWS_OF_MANY", 100)
     assert is_shared(270, 16)
+    assert not is_shared(270, 4)
+    monkeypatch.setattr(tuning_parts, "SIMD_FEWEST_ROWS_TO_SHARE", 100)
+    assert is_shared(270, 4)
     assert not is_shared(270, 2)
     assert not is_shared(128, 16)
