@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from experiments._parts.gpu_goals.rows import Row, call_s, drawn
+from experiments._parts.goals import Row
+from experiments._parts.gpu_goals.rows import call_s, drawn
 from harness import gemm
 
 BATCHES = ((512, 32), (4096, 16))

@@ -10,7 +10,8 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._tasks.chained import Chain, race
-from experiments._parts.gpu_goals.rows import Row, call_s, check_close, compare, drawn, launch_of
+from experiments._parts.goals import Row
+from experiments._parts.gpu_goals.rows import call_s, check_close, compare, drawn, launch_of
 from harness import gemm, registry
 from harness.problem import Problem, mixed_dtypes
 

@@ -1,4 +1,4 @@
-"""Rows of the table, and the ways to time what they compare."""
+"""Ways to time what rows of the table compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,30 +21,6 @@ from harness.problem import Problem
 
 # Largest error, of the norm of a result, between contenders of one arithmetic.
 TOLERANCE = {"float32": 1e-4, "float64": 1e-11, "int32": 0.0}
-
-
-class Row(NamedTuple):
-    """One goal.
-
-    Attributes
-    ----------
-    what : str
-    asked : float or None
-        Least value; None: it is shown alone.
-    seen : float
-    at_most : bool
-        Whether `asked` is the greatest value instead.
-    """
-
-    what: str
-    asked: float | None
-    seen: float
-    at_most: bool = False
-
-    @property
-    def holds(self) -> bool:
-        """Whether the goal is reached."""
-        return self.asked is None or (self.seen <= self.asked if self.at_most else self.seen >= self.asked)
 
 
 def drawn(*shape: int, dtype: str = "float32") -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from experiments._parts.gpu_goals.rows import Row, call_s, compare, drawn, launch_of, read_and_copy_rates
+from experiments._parts.goals import Row
+from experiments._parts.gpu_goals.rows import call_s, compare, drawn, launch_of, read_and_copy_rates
 from harness.linalg import trsm
 from harness.problem import Problem
 
