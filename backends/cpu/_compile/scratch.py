@@ -39,10 +39,13 @@ class Scratch:
     ----------
     address : int
     size_bytes : int
+    lock : Lock
+        Held by a product that finds later what it has written before: then a signal handler or a finalizer of the same
+        thread gets another block.
     """
 
     def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = -(-size_bytes // HUGE_PAGE) * HUGE_PAGE
+        self.size_bytes, self.lock = -(-size_bytes // HUGE_PAGE) * HUGE_PAGE, threading.Lock()
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory gets no huge pages
         self._memory = mmap.mmap(-1, self.size_bytes + HUGE_PAGE, flags=private)
         if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -82,6 +85,8 @@ def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
     Its contents are undefined. Products computed one after the other share it; a running one must refer to it.
     """
     block = _kept.blocks.get(purpose)
+    if block is not None and block.lock.locked():
+        return Scratch(size_bytes)
     if block is None or block.size_bytes < size_bytes:
         block = Scratch(size_bytes)
         if size_bytes <= most_kept():

@@ -25,7 +25,8 @@ Make = Callable[[Shape, int], PackedProduct | None]
 class RememberedProducts(threading.local):
     """``compute(a, b, out)``, which computes ``out := a b`` and returns True, or returns False and does nothing.
 
-    Each Python thread has its own products: another thread may run between setting the addresses and computing.
+    Each Python thread has its own products: another thread may run between setting the addresses and computing. So may
+    a signal handler or a finalizer of the same thread: its product is made anew.
 
     Parameters
     ----------
@@ -36,15 +37,14 @@ class RememberedProducts(threading.local):
     """
 
     def __init__(self, narrow: np.dtype[Any], wide: np.dtype[Any], make: Make) -> None:
-        self._narrow, self._wide = narrow, wide
+        self._narrow, self._wide, self._lock = narrow, wide, threading.Lock()
 
-        @functools.lru_cache(MOST_LAYOUTS)
-        def ready(
+        def made(
             m: int, n: int, k: int, of_a: Strides, of_b: Strides, of_out: int, a_begins: int
         ) -> PackedProduct | None:
             return make(Shape(m, n, k, of_a, of_b, of_out), a_begins)
 
-        self._ready = ready
+        self._made, self._ready = made, functools.lru_cache(MOST_LAYOUTS)(made)
 
     def compute(self, a: Any, b: Any, out: Any) -> bool:
         """Compute the product of matrices that are as the class describes."""
@@ -62,10 +62,22 @@ class RememberedProducts(threading.local):
         if np.may_share_memory(out, a) or np.may_share_memory(out, b):
             return False
         address, *others = (x.__array_interface__["data"][0] for x in (a, b, out))
-        product = self._ready(m, n, k, a.strides, b.strides, out.strides[0], place(address))
-        if product is not None:
-            product.run(address, *others)
-        return product is not None
+        layout = m, n, k, a.strides, b.strides, out.strides[0], place(address)
+        return self._run(layout, address, *others)
+
+    def _run(self, layout: tuple[Any, ...], *addresses: int) -> bool:
+        """Compute the product of a layout, if it is one that is made, and return whether it is."""
+        if self._lock.locked():
+            return _run(self._made(*layout), *addresses)
+        with self._lock:
+            return _run(self._ready(*layout), *addresses)
+
+
+def _run(product: PackedProduct | None, *addresses: int) -> bool:
+    """Compute a product, if there is one, and return whether there is."""
+    if product is not None:
+        product.run(*addresses)
+    return product is not None
 
 
 def _is_matrix(x: Any, dtype: np.dtype[Any]) -> bool:

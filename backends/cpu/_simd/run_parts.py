@@ -29,6 +29,7 @@ OPERANDS = ("a", "b", "c", "block")  # the fields that are addresses of operands
 PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratch; index of the scratch itself
 
 
+@functools.cache  # the look-up compares keys in Python: where a signal handler raises meanwhile, it ends in a KeyError
 def entry_point(compiled: Any) -> Any:
     """Return the function behind a dispatcher with one signature, to save a look-up in every call."""
     (result,) = compiled.overloads.values()

@@ -114,12 +114,19 @@ class SelfProduct:
 
     def run(self, a: int, out: int) -> None:
         """Compute the product of the matrix at `a`."""
-        memory = scratch(self._copied_bytes, "rows") if self._copied_bytes else None
+        if self._copied_bytes == 0:
+            self._run(a, out, 0)
+            return
+        memory = scratch(self._copied_bytes, "rows")
+        with memory.lock:
+            self._run(a, out, memory.address)
+
+    def _run(self, a: int, out: int, memory: int) -> None:
         for copies, of_b, table in self._stages:
             rows = a
-            if copies is not None and memory is not None:
-                copies.run(a, memory.address)
-                rows = memory.address
+            if copies is not None:
+                copies.run(a, memory)
+                rows = memory
             table.addresses[:SCRATCH] = rows, a + of_b, out, 0
             table.run()
         self._mirror.run(out, out)

@@ -199,11 +199,12 @@ class SharedTable:
         """Compute with the operands whose addresses are set."""
         memory = scratch(self._size, "shared panels")
         a, b, out, *_ = self.addresses.tolist()
-        for (from_a, from_b, from_out), copy_of_a, table in self._stages:
-            table.sources[:] = a + from_a, b + from_b, memory.address
-            of_a = a + from_a if copy_of_a < 0 else memory.address + copy_of_a
-            table.addresses[:SCRATCH] = of_a, memory.address, out + from_out, 0
-            table.run()
+        with memory.lock:  # ranges of rows find the panels of those above them
+            for (from_a, from_b, from_out), copy_of_a, table in self._stages:
+                table.sources[:] = a + from_a, b + from_b, memory.address
+                of_a = a + from_a if copy_of_a < 0 else memory.address + copy_of_a
+                table.addresses[:SCRATCH] = of_a, memory.address, out + from_out, 0
+                table.run()
         for from_b, from_out, table in self._left:
             table.addresses[:SCRATCH] = a, b + from_b, out + from_out, 0
             table.run()

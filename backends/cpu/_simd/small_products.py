@@ -100,6 +100,7 @@ class LargeProducts(threading.local):
     """Products of matrices that `plain_products` found simple.
 
     Each Python thread has its own tables, since another thread may run between setting the addresses and the product.
+    So may a signal handler or a finalizer of the same thread: what it computes has tables of its own.
 
     Parameters
     ----------
@@ -109,12 +110,19 @@ class LargeProducts(threading.local):
     """
 
     def __init__(self, loops_of: LoopsOf, *, adds: bool = False) -> None:
-        self._adds = adds
+        self._loops_of, self._adds, self._lock = loops_of, adds, threading.Lock()
         prepare = functools.partial(_ready_product, loops_of, adds)
         self._ready, self._ready_large = (functools.lru_cache(n)(prepare) for n in (MOST_SHAPES, MOST_LARGE_SHAPES))
 
     def compute(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         """Compute ``out := [out (+)] a (x) b``."""
+        if self._lock.locked():
+            LargeProducts(self._loops_of, adds=self._adds).compute(a, b, out)
+            return
+        with self._lock:
+            self._compute(a, b, out)
+
+    def _compute(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         (m, k), n = a.shape, b.shape[1]
         ready = self._ready if m * n * k < LARGE_PAIRS else self._ready_large
         way, bind, run = ready(m, n, k, a.strides, b.strides, out.strides)
