@@ -43,25 +43,23 @@ def plain_batches(dtype: np.dtype[Any], loops_of: LoopsOf, threads: int) -> Shor
     """
     array, thread = np.ndarray, threading.get_ident
 
-    def make(thread: int, *layout: Any) -> tuple[_Bind, Callable[[], Any], threading.Lock] | None:
+    @functools.lru_cache(MOST_LAYOUTS)
+    def ready(thread: int, *layout: Any) -> tuple[_Bind, Callable[[], Any], threading.Lock] | None:
         """Return the table of a layout: each Python thread has its own, as it sets the addresses."""
         made = _make(loops_of, threads, dtype.itemsize, *layout)
         return None if made is None else (*made, threading.Lock())
-
-    ready = functools.lru_cache(MOST_LAYOUTS)(make)
 
     def compute(a: Any, b: Any, out: Any) -> bool:
         if a.__class__ is not array or b.__class__ is not array or out.__class__ is not array or out.ndim < 3:
             return False
         if a.dtype is not dtype or b.dtype is not dtype or out.dtype is not dtype:
             return False
-        layout = thread(), a.shape, a.strides, b.shape, b.strides, out.shape, out.strides
-        made = ready(*layout)
-        if made is not None and made[2].locked():  # called by a signal handler or a finalizer, inside that product
-            made = make(*layout)
+        made = ready(thread(), a.shape, a.strides, b.shape, b.strides, out.shape, out.strides)
         if made is None:
             return False
         bind, run, lock = made
+        if lock.locked():  # called by a signal handler or a finalizer, inside that product
+            return plain_batches(dtype, loops_of, threads)(a, b, out)
         with lock:
             if not bind(a, b, out):
                 return False
