@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from backends.cpu._compile import scratch
 from backends.cpu._simd import small_products
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import Simd
-from harness import SEMIRINGS, Problem, gemm, machine
+from harness import SEMIRINGS, Problem, gemm, gemm_argk, gemv, machine, symv
 from harness.problem import mixed_dtypes
 
 pytestmark = [
@@ -36,6 +36,20 @@ def on_alarm() -> Iterator[Any]:
     signal.signal(signal.SIGALRM, before)
 
 
+def _call(kind: str) -> Callable[[], Any]:
+    """Return a product, which returns one array."""
+    if kind == "a vector by rows":
+        a, x = np.random.default_rng().random((700, 700)), np.random.default_rng().random(700)
+        return lambda: gemv(a.T, x, threads=2)
+    if kind == "a symmetric matrix by a vector":
+        a, x = np.random.default_rng().random((500, 500)), np.random.default_rng().random(500)
+        return lambda: symv(a, x)
+    a, b, options = _operands(kind)
+    if kind == "k of each element":
+        return lambda: np.stack(gemm_argk(a, b))
+    return lambda: gemm(a, b, threads=1, **options)
+
+
 def _operands(kind: str) -> tuple[Any, Any, dict[str, Any]]:
     rng = np.random.default_rng()
     if kind == "a batch":
@@ -48,23 +62,34 @@ def _operands(kind: str) -> tuple[Any, Any, dict[str, Any]]:
     return (a.T, a, {}) if kind == "by itself" else (a, b, {})
 
 
-@pytest.mark.parametrize("kind", ("large", "by itself", "a batch", "mixed"))
-def test_a_signal_handler_multiplies(kind: str, on_alarm: Any) -> None:
-    a, b, options = _operands(kind)
-    x, y, _ = _operands(kind)
-    expected, of_handler = gemm(a, b, threads=1, **options), gemm(x, y, threads=1, **options)
+KINDS = (
+    "large",
+    "by itself",
+    "a batch",
+    "mixed",
+    "a vector by rows",
+    "a symmetric matrix by a vector",
+    "k of each element",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("inside", ("the same", "large"))
+def test_a_signal_handler_multiplies(kind: str, inside: str, on_alarm: Any) -> None:
+    call, other = _call(kind), _call(kind if inside == "the same" else inside)
+    expected, of_handler = call(), other()
     begin = time.perf_counter()
-    gemm(a, b, threads=1, **options)
+    call()
     took, wrong, calls = time.perf_counter() - begin, [0, 0], 0
 
     def handle() -> None:
-        wrong[0] += not np.array_equal(gemm(x, y, threads=1, **options), of_handler)
+        wrong[0] += not np.array_equal(other(), of_handler)
 
     on_alarm(handle)
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         signal.setitimer(signal.ITIMER_REAL, max(random.random() * took, 1e-6))
-        wrong[1] += not np.array_equal(gemm(a, b, threads=1, **options), expected)
+        wrong[1] += not np.array_equal(call(), expected)
         calls += 1
     assert calls > 10
     assert wrong == [0, 0]

@@ -235,7 +235,13 @@ class LoopTable:
             addresses[SCRATCH] = memory.address
             compute()
 
-        return run
+        def run_stages() -> None:
+            memory = scratch(needed)
+            with memory.lock:  # a stage finds the sums of the one before
+                addresses[SCRATCH] = memory.address
+                compute()
+
+        return run if len(stages) == 1 else run_stages
 
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
         """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""

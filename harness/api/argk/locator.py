@@ -7,6 +7,7 @@ A function that is kept has memory of its own, since another thread may call it.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -92,6 +93,19 @@ class Locator:
         argk.fill(NO_K)
 
 
+class _Own(threading.local):
+    """A lock of each thread: held while a search uses the memory that the thread keeps.
+
+    Then a signal handler, or a finalizer, that searches meanwhile has memory of its own.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_own = _Own()
+
+
 class _Search:
     """A product by a backend that does not say which k it was: k carried beside the values, or blocks searched."""
 
@@ -100,8 +114,8 @@ class _Search:
     ) -> None:
         self._backend, self._problem, self._here = backend, problem, here
         self._operands, self._argk = operands, argk
-        self._part = passes()
-        self._is_kept, self._work = is_kept, self._part.memory_of_its_own if is_kept else self._part.scratch_of_thread
+        self._part, self._is_kept, self._shares = passes(), is_kept, not is_kept and not _own.lock.locked()
+        self._work = self._part.scratch_of_thread if self._shares else self._part.memory_of_its_own
         self._carrying: dict[int, list[Any]] = {}  # products that carry k, by the terms in a part of k
         # Made by the first run that needs them. No cached_property: before Python 3.12 all instances share its lock,
         # which a forked child inherits as another thread holds it.
@@ -109,6 +123,13 @@ class _Search:
 
     def run(self) -> None:
         """Write product and argk; the values of A and B decide how."""
+        if self._shares:
+            with _own.lock:
+                self._run()
+        else:
+            self._run()
+
+    def _run(self) -> None:
         problem, operands = self._problem, self._operands
         ranges = self._part.ranges_of(problem.semiring, operands.a, operands.b)
         fewest = tuning_argk.ARGK_PACKED_STEPS
