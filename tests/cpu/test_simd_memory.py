@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import types
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,7 @@ class _Marked:
         self.blocks.append(memory[begin + size_bytes :])
         block = Scratch.__new__(Scratch)
         block.size_bytes, block.address, block._memory = size_bytes, memory.ctypes.data + begin, memory
+        block.lock = threading.Lock()
         return block
 
     def is_whole(self):
