@@ -136,7 +136,9 @@ class Semiring:
         name : str
             Must not be the name of a semiring of the table.
         add : callable
-            ``add(c, t)``: associative and commutative, with `zero` as identity.
+            ``add(c, t)``: associative and commutative, with `zero` as identity. Neither function may raise: a product by
+            one that can is refused. Integers are divided by 0 as C's are not: the quotient is 0. Results are cast to the
+            dtype, so ``x / y`` over int32 is cut.
         multiply : callable
             ``multiply(x, y)``.
         zero, one : scalar or callable
@@ -252,6 +254,19 @@ class Semiring:
                 result = op.function(dtype.type(1), dtype.type(1))
                 if np.ndim(result):
                     return f"{role} returns a {type(result).__name__}, and no scalar"
+        return self._false_identity(dtype)
+
+    def _false_identity(self, dtype: np.dtype[Any]) -> str | None:
+        """Return which identity changes a 1, or None: the likeliest mistake is a zero of minima that is not inf."""
+        x = dtype.type(1)
+        for role, of, identity, function in (
+            ("zero", "add", self.zero(dtype), self.add.function),
+            ("one", "multiply", self.one(dtype), self.multiply.function),
+        ):
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):  # as above
+                result = x if identity is None else function(identity, x)
+                if result != x and scalars.as_value(result, dtype) is not None:
+                    return f"its {role}, {identity}, is no identity of {of}: {of}({identity}, {x}) is {result}"
         return None
 
     def _is_rounded_once(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis
@@ -373,6 +374,31 @@ def test_functions_that_cannot_be_compiled_are_one_message(add: Any, multiply: A
     assert got in caught.value.got
     assert "\n" not in caught.value.got
     assert caught.value.fix == ""  # it is Python already, and `got` says what is wrong
+
+
+def _raises(x: float, y: float) -> float:
+    if x > 2:
+        raise ValueError(x)
+    return x * y
+
+
+def _indexes(x: float, y: float) -> float:
+    return (1.0, 2.0)[int(x)] * y
+
+
+@pytest.mark.parametrize("multiply", [_raises, _indexes])
+def test_functions_that_may_raise_are_refused(multiply: Callable[[float, float], float]) -> None:
+    own = Semiring.from_functions("own", lambda c, t: c + t, multiply, zero=0.0)
+    with pytest.raises(ProblemError, match="multiply may raise an exception for float64"):
+        gemm(np.ones((2, 2)), np.ones((2, 2)), semiring=own)
+
+
+@pytest.mark.parametrize("multiply", [lambda x, y: x / y, lambda x, y: x // y, lambda x, y: x**2 + y % 3])
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_functions_that_divide_are_compiled(multiply: Callable[[float, float], float], dtype: str) -> None:
+    own = Semiring.from_functions("own", lambda c, t: c + t, multiply, zero=0)
+    ones = np.ones((2, 2), dtype)
+    assert (gemm(ones, ones, semiring=own) == 2 * multiply(1, 1)).all()
 
 
 @pytest.mark.parametrize(("add", "multiply"), [(np.maximum, _difference), (_longest, np.add), (max, _difference)])

@@ -123,7 +123,10 @@ def _fails(dtype: np.dtype) -> int:
         ("float64", {"one": _fails}, "its one cannot be computed: KeyError: 'float64'"),
         ("float64", {"multiply": lambda x, y: (x, y)}, "multiply returns a tuple, and no scalar"),
         ("float32", {"zero": 0.1}, None),
-        ("int8", {"zero": lambda dtype: np.iinfo(dtype).max}, None),
+        ("int8", {"zero": lambda dtype: np.iinfo(dtype).max, "add": min}, None),
+        ("float64", {"add": min}, "its zero, 0.0, is no identity of add: add(0.0, 1.0) is 0.0"),
+        ("float64", {"add": min, "zero": np.nan}, "its zero, nan, is no identity of add: add(nan, 1.0) is nan"),
+        ("int32", {"one": 0}, "its one, 0, is no identity of multiply: multiply(0, 1) is 0"),
         ("bool", {"zero": 0, "kinds": "b"}, None),
         ("float64", {"add": lambda c, t: c.only_known_to_numba}, None),
     ],
@@ -152,7 +155,7 @@ def twice(x: Any, y: Any) -> Any:
     return x + 2 * y
 
 
-OWN = Semiring.from_functions("own", max, twice, zero=-np.inf, one=0, is_selective=True)
+OWN = Semiring.from_functions("own", max, twice, zero=-np.inf, is_selective=True)
 COPIES = {
     "pickle": lambda x: pickle.loads(pickle.dumps(x)),
     "copy": copy.copy,

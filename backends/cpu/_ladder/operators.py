@@ -29,6 +29,9 @@ from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
 # For functions of NumPy, built-in ones and other objects that can be called.
 _PYTHON_FORM = "write it in Python: lambda x, y: max(x, y) for numpy.maximum or max, lambda x, y: x + y for numpy.add"
 
+# What Numba calls an exception in LLVM's code: a constant, which is left out where no path raises it.
+_EXCEPTION = "@.const.picklebuf"
+
 
 class Operators(NamedTuple):
     """Operations and zero that a kernel closes over.
@@ -81,10 +84,15 @@ def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _require_compiles(function: ScalarFunction, dtype: np.dtype[Any], who: str) -> None:
-    """Raise ProblemError if Numba cannot compile `function` for two scalars of `dtype`: alone its message is short."""
+    """Raise ProblemError if Numba cannot compile `function` for two scalars of `dtype`: alone its message is short.
+
+    Neither may it raise: an exception inside a parallel loop is lost, and elements would be left uncomputed.
+    """
     scalar = numba.from_dtype(dtype)
     try:
-        _typed(function, dtype).compile((scalar, scalar))
+        of_kernels = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+        alone = numba.njit(_typed(function, dtype).py_func, **of_kernels)
+        alone.compile((scalar, scalar))
     except (
         NumbaError,
         AttributeError,
@@ -97,6 +105,12 @@ def _require_compiles(function: ScalarFunction, dtype: np.dtype[Any], who: str) 
             got=told[0] if told else type(error).__name__,
             fix=_PYTHON_FORM if not inspect.isfunction(function) else "",
         ) from None
+    if _EXCEPTION in alone.inspect_llvm(alone.signatures[0]):
+        raise ProblemError(
+            f"{who} may raise an exception for {dtype.name}, which parallel loops cannot pass on",
+            expected="a function without raise and assert, and without an index that may be out of range",
+            fix="return a value in its place: the zero, or NaN",
+        )
 
 
 def _widening(function: Any, dtype: np.dtype[Any]) -> Any:
