@@ -13,6 +13,7 @@ from harness import registry
 from harness.errors import BackendUnavailable
 from harness.interface import Backend
 from harness.plan import Plan
+from harness.problem import Problem
 from harness.registry.sources import Source
 
 
@@ -98,6 +99,52 @@ def test_what_could_not_be_loaded_is_tried_again_when_it_is_asked_for(sources: S
 
 def _interrupt() -> None:
     raise RuntimeError("of a signal's handler")
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), BaseException("skipped")], ids=repr)
+@pytest.mark.parametrize("where", ["import", "__init__", "missing", "declines", "pays"])
+def test_a_plug_in_that_raises_what_ends_a_program_is_no_end_of_it(
+    where: str, error: BaseException, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    bad = backend_called("cpu-bad")
+    if where == "import":
+        sources.while_loading["one"] = fail
+    else:
+        setattr(bad, where, fail)
+        monkeypatch.setattr(
+            sources, "_load", lambda origin, name: iter([bad if origin == "one" else backend_called(name)])
+        )
+    problem = Problem(2, 2, 2)
+    chosen = [backend.name for backend in registry.automatic(problem, on_device=False)]
+    assert "cpu-two" in chosen
+    assert "cpu-bad" not in chosen
+    said = [entry.unavailable() for entry in registry.discover()]
+    if where in ("import", "__init__", "missing"):
+        assert any(text and f"{type(error).__name__}: {error}" in text for text in said), said
+
+
+@pytest.mark.parametrize("where", ["import", "missing"])
+def test_a_handler_of_a_signal_that_ends_the_program_ends_it_and_loses_no_module(
+    where: str, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*_: object) -> None:
+        raise SystemExit(3)
+
+    handlers = [lambda *_: signal.raise_signal(signal.SIGTERM)]
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        if where == "import":
+            sources.while_loading["two"] = lambda: handlers.pop()() if handlers else None
+        else:
+            monkeypatch.setattr(registry.find("cpu-one"), "missing", lambda: handlers.pop()() if handlers else None)
+        with pytest.raises(SystemExit):
+            list(registry.able(Problem(2, 2, 2)))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [entry.name for entry in registry.discover()] == ["cpu-one", "cpu-two", "broken", "again"]
 
 
 def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sources) -> None:
