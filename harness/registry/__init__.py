@@ -1,7 +1,7 @@
 """Find backends, by name or by what they can compute, among all that `harness.registry.sources` leads to.
 
-A module that fails to import is listed with its exception. A name that is taken already is refused and listed. No other
-list of backends exists.
+A module that fails to import is listed with its exception. Of two backends of one name the one has it whose module is
+called like it, else the first; the other is refused and listed. No other list of backends exists.
 """
 
 from __future__ import annotations
@@ -116,11 +116,24 @@ class _Discovery:
             self._unloaded.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
             return
         for cls in backends:
+            self._load_home(getattr(cls, "name", None), origin)
             entry = _instantiate(cls, origin, self.loaded)
             if entry.backend is None:
                 self._faulty.append(entry)
             else:
                 self.loaded[entry.name] = entry
+
+    def _load_home(self, name: object, origin: str) -> None:
+        """Load the modules beside `origin` that are called more like `name` than it is: the name is rather theirs.
+
+        So a copy `my_simd.py` that somebody works on, and that forgot to change the name, does not replace `simd.py`.
+        """
+        if isinstance(name, str):
+            nearness = sources.nearness(name, origin)
+            for source in [source for source in self._ahead if sources.nearness(name, source[0]) > nearness]:
+                if source in self._ahead:  # not loaded meanwhile, on behalf of another
+                    self._ahead.remove(source)
+                    self._load(*source)
 
 
 def discover() -> tuple[Entry, ...]:

@@ -32,6 +32,19 @@ def modules() -> Iterator[Place]:
         yield functools.partial(_modules_of, info)
 
 
+def nearness(name: str, origin: str) -> int:
+    """Return how much a module of `backends` is called like a backend: 2 exactly, 1 in part, 0 not.
+
+    ``"cpu-simd"`` is exactly `backends.cpu.simd`, ``"cpu-numpy"`` in part `backends.cpu.numpy_blas`, and
+    ``"gpu-mv-tuned"`` in part `backends.gpu.matrix_vector.tuned`.
+    """
+    words = name.partition("-")[2]  # without its family
+    module = origin.rpartition(".")[2].replace("_", "-")
+    if module == words:
+        return 2
+    return int(module.startswith(f"{words}-") or words.startswith(f"{module}-") or words.endswith(f"-{module}"))
+
+
 def check_modules(loaded: Collection[str]) -> None:
     """Raise BackendUnavailable if no backend is `loaded`, since the program that calls has a package `backends` too."""
     import backends

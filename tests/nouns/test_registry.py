@@ -14,7 +14,7 @@ from harness.errors import BackendUnavailable
 from harness.interface import Backend
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.registry.sources import Source
+from harness.registry.sources import Source, nearness
 
 
 def backend_called(name: str) -> type[Backend]:
@@ -81,6 +81,47 @@ def test_a_list_of_all_has_the_ones_found_before_and_says_what_failed(sources: S
     assert entries[0].backend is one
     assert entries[2].error == "import failed: ImportError: no such library"
     assert entries[3].error == "the name 'cpu-one' is taken by one: refused"
+
+
+@pytest.mark.parametrize(
+    ("name", "origins"),
+    [
+        ("cpu-simd", ["cpu.a_copy", "cpu.my_simd", "cpu.simd", "cpu.simd_2"]),
+        ("cpu-numpy", ["cpu.my_numpy", "cpu.numpy_blas"]),
+        ("gpu-mv-tuned", ["gpu.copy", "gpu.matrix_vector.tuned"]),
+        ("cpu-one", ["cpu.first", "cpu.second"]),
+    ],
+)
+def test_a_name_is_that_of_the_module_which_is_called_like_it(
+    name: str, origins: list[str], sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = {"cpu-simd": "cpu.simd", "cpu-one": "cpu.first"}.get(name, origins[-1])
+    found = [(origin, lambda: iter([backend_called(name)])) for origin in origins]
+    monkeypatch.setattr(registry.sources, "modules", lambda: [lambda: found])
+    registry.find(name)
+    first, *refused = registry.discover()
+    assert (first.name, first.origin) == (name, owner)
+    assert {entry.origin for entry in refused} == {*origins} - {owner}
+    assert {entry.error for entry in refused} == {f"the name {name!r} is taken by {owner}: refused"}
+
+
+def test_a_module_that_is_called_like_the_name_and_cannot_be_loaded_leaves_it_to_another(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Iterator[type[Backend]]:
+        raise ImportError("no such library")
+
+    found = [("cpu.my_simd", lambda: iter([backend_called("cpu-simd")])), ("cpu.simd", fail)]
+    monkeypatch.setattr(registry.sources, "modules", lambda: [lambda: found])
+    assert registry.look_up("cpu-simd").origin == "cpu.my_simd"
+
+
+def test_modules_of_our_own_kernels_are_called_like_them() -> None:
+    entries = registry.discover()
+    own = [entry for entry in entries if entry.backend and not entry.backend.project]
+    named = [e.name for e in own if not e.backend.starts_processes and e.origin.startswith("backends.")]
+    assert {"cpu-simd", "gpu-tuned"} <= set(named)
+    assert [e.name for e in own if e.name in named and not nearness(e.name, e.origin)] == []
 
 
 def test_who_failed_and_who_is_not_there_is_told(sources: Sources) -> None:
