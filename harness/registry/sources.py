@@ -76,9 +76,12 @@ def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[Source]:
 
 def _backends_of_module(name: str) -> Iterator[type[Backend]]:
     module = importlib.import_module(name)
+    classes = {cls for _, cls in inspect.getmembers(module, inspect.isclass) if issubclass(cls, Backend)}
     for _, cls in inspect.getmembers(module, inspect.isclass):
-        if issubclass(cls, Backend) and cls.__module__ == name and not inspect.isabstract(cls):
-            yield cls
+        if cls in classes and cls.__module__ == name and not inspect.isabstract(cls):
+            is_base = any(other is not cls and issubclass(other, cls) for other in classes)
+            if hasattr(cls, "name") or not is_base:  # a base without a name is what backends of the module share
+                yield cls
 
 
 def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:
