@@ -277,6 +277,16 @@ def test_a_folder_that_cannot_be_made_is_one_message(results, in_process):
     assert "fix       another path, by the options" in answer.stderr
 
 
+def test_a_working_directory_that_is_gone_is_said(in_process, tmp_path, monkeypatch):
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    answer = in_process("check", "cpu-naive")
+    assert answer.returncode == 2
+    assert "gemm-harness: the working directory has been removed\n  fix       cd to" in answer.stderr
+
+
 def test_a_mistake_ends_the_process_without_a_traceback():
     answer = harness("run", "ladr")
     assert (answer.returncode, answer.stdout) == (2, "")

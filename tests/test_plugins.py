@@ -262,6 +262,12 @@ def test_a_name_that_is_taken_is_refused_and_said(package):
     assert len(refused) == 1
 
 
+def test_a_base_that_the_backends_of_a_module_share_is_none_of_them(package):
+    records = json.loads(python("-m", "harness", "list", "--json", path=package).stdout)
+    refused = [record["missing"] for record in records if "out_plugins" in record["origin"] and record["missing"]]
+    assert refused == ["the name 'cpu-naive' is taken by backends.cpu.first: refused"]
+
+
 def test_a_plug_in_that_cannot_be_imported_is_listed_with_its_exception(tmp_path):
     broken = {"broken": "out_broken:Gone", "absent": "out_plugins:Nobody", "number": "out_plugins:BAD"}
     path = write_package(tmp_path, broken, out_broken="import no_such_library\n", out_plugins=f"{PLUG_INS}\nBAD = 3\n")

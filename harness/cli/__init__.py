@@ -11,6 +11,7 @@ import errno
 import gc
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -74,6 +75,8 @@ for _name, _function in COMMANDS.items():
 
 def _told(error: OSError) -> HarnessError:
     """Return the message of an exception of the system, which names a path or none."""
+    if error.errno == errno.ENOENT and not error.filename and _is_nowhere():
+        return HarnessError("the working directory has been removed", fix="cd to a folder that is there, and again")
     if not error.filename:
         return HarnessError(str(error))
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -82,6 +85,15 @@ def _told(error: OSError) -> HarnessError:
         got=error.strerror or str(error),
         fix="make room there" if is_full else "another path, by the options of the command that name folders and files",
     )
+
+
+def _is_nowhere() -> bool:
+    """Return whether the working directory is gone."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def main() -> None:

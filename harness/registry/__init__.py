@@ -1,12 +1,11 @@
 """Find backends, by name or by what they can compute, among all that `harness.registry.sources` leads to.
 
-A module that fails to import is listed with its exception. A name that is taken already is refused and listed. No other
-list of backends exists.
+A module that fails to import is listed with its exception. Of two backends of one name the one has it whose module is
+called like it, else the first; the other is refused and listed. No other list of backends exists.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections import deque
@@ -19,7 +18,7 @@ from harness.interface import Backend
 from harness.problem import Problem
 from harness.registry import sources
 from harness.registry.sources import Place, Source
-from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, working_directory
+from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, is_to_end, working_directory
 
 # Backends that were renamed. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
@@ -109,16 +108,32 @@ class _Discovery:
         try:
             with working_directory():
                 backends = list(load())
-        except Exception as error:  # noqa: BLE001 a plug-in may raise anything; the listing goes on and says what
+        except BaseException as error:  # a plug-in may raise anything; the listing goes on and says what
+            if is_to_end(error):
+                self._ahead.appendleft((origin, load))
+                raise
             self._disturbed.append((origin, load))
             self._unloaded.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
             return
         for cls in backends:
+            self._load_home(getattr(cls, "name", None), origin)
             entry = _instantiate(cls, origin, self.loaded)
             if entry.backend is None:
                 self._faulty.append(entry)
             else:
                 self.loaded[entry.name] = entry
+
+    def _load_home(self, name: object, origin: str) -> None:
+        """Load the modules beside `origin` that are called more like `name` than it is: the name is rather theirs.
+
+        So a copy `my_simd.py` that somebody works on, and that forgot to change the name, does not replace `simd.py`.
+        """
+        if isinstance(name, str):
+            nearness = sources.nearness(name, origin)
+            for source in [source for source in self._ahead if sources.nearness(name, source[0]) > nearness]:
+                if source in self._ahead:  # not loaded meanwhile, on behalf of another
+                    self._ahead.remove(source)
+                    self._load(*source)
 
 
 def discover() -> tuple[Entry, ...]:
@@ -209,16 +224,21 @@ def refusal(backend: Backend, problem: Problem) -> str | None:
 
 def may_be_chosen(backend: Backend, problem: Problem) -> bool:
     """Return whether ``backend="auto"`` may choose `backend`; not one that fails to say so."""
-    with contextlib.suppress(Exception):
+    try:
         return backend.may_be_chosen(problem)
-    return False
+    except BaseException as error:  # as in `_load`
+        if is_to_end(error):
+            raise
+        return False
 
 
 def _reason(name: str, question: Callable[..., Any], *arguments: Any) -> str | None:
     """Return the answer to a question whose answers are a reason and None: a plug-in may raise or return anything."""
     try:
         answer = question(*arguments)
-    except Exception as error:  # noqa: BLE001 as in `_load`
+    except BaseException as error:  # as in `_load`
+        if is_to_end(error):
+            raise
         return f"its {name}() failed: {type(error).__name__}: {error}"
     if answer is None or isinstance(answer, str):
         return answer
@@ -246,7 +266,9 @@ def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> E
         return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {loaded[cls.name].origin}: refused")
     try:
         return Entry(cls.name, origin, cls())
-    except Exception as error:  # noqa: BLE001 as above
+    except BaseException as error:  # as in `_load`
+        if is_to_end(error):
+            raise
         return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")
 
 

@@ -32,6 +32,19 @@ def modules() -> Iterator[Place]:
         yield functools.partial(_modules_of, info)
 
 
+def nearness(name: str, origin: str) -> int:
+    """Return how much a module of `backends` is called like a backend: 2 exactly, 1 in part, 0 not.
+
+    ``"cpu-simd"`` is exactly `backends.cpu.simd`, ``"cpu-numpy"`` in part `backends.cpu.numpy_blas`, and
+    ``"gpu-mv-tuned"`` in part `backends.gpu.matrix_vector.tuned`.
+    """
+    words = name.partition("-")[2]  # without its family
+    module = origin.rpartition(".")[2].replace("_", "-")
+    if module == words:
+        return 2
+    return int(module.startswith(f"{words}-") or words.startswith(f"{module}-") or words.endswith(f"-{module}"))
+
+
 def check_modules(loaded: Collection[str]) -> None:
     """Raise BackendUnavailable if no backend is `loaded`, since the program that calls has a package `backends` too."""
     import backends
@@ -63,9 +76,12 @@ def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[Source]:
 
 def _backends_of_module(name: str) -> Iterator[type[Backend]]:
     module = importlib.import_module(name)
+    classes = {cls for _, cls in inspect.getmembers(module, inspect.isclass) if issubclass(cls, Backend)}
     for _, cls in inspect.getmembers(module, inspect.isclass):
-        if issubclass(cls, Backend) and cls.__module__ == name and not inspect.isabstract(cls):
-            yield cls
+        if cls in classes and cls.__module__ == name and not inspect.isabstract(cls):
+            is_base = any(other is not cls and issubclass(other, cls) for other in classes)
+            if hasattr(cls, "name") or not is_base:  # a base without a name is what backends of the module share
+                yield cls
 
 
 def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:

@@ -117,6 +117,7 @@ def run(
         (experiment, _restricted(experiment.cases(preset, machine), only, where or {})) for experiment in experiments
     ]
     with store.exclusive(), descendants.adopting():
+        store.require_readable(experiment.name for experiment in experiments)  # before hours are spent on more of it
         resumed = None if fresh else store.unfinished_run(machine)
         runner = _Runner(
             store,

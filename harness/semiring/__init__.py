@@ -136,9 +136,8 @@ class Semiring:
         name : str
             Must not be the name of a semiring of the table.
         add : callable
-            ``add(c, t)``: associative and commutative, with `zero` as identity. Neither function may raise: a product by
-            one that can is refused. Integers are divided by 0 as C's are not: the quotient is 0. Results are cast to the
-            dtype, so ``x / y`` over int32 is cut.
+            ``add(c, t)``: associative and commutative, with `zero` as identity. A function that may raise is refused.
+            Integers divided by 0 give 0. Results are cast to the dtype, so ``x / y`` over int32 is cut.
         multiply : callable
             ``multiply(x, y)``.
         zero, one : scalar or callable

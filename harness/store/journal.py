@@ -113,11 +113,8 @@ class Journal:
             for path in created:
                 _sync_folder(path.parent)
         except OSError as error:
-            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise StoreError(
-                f"{self.path}: a record cannot be written",
-                got=str(error),
-                fix=f"{'make room and ' * is_full}run again: everything recorded before is kept",
+                f"{self.path}: a record cannot be written", got=str(error), fix=_fix(error.errno)
             ) from error
 
     def _records(self, text: bytes, number: int, offset: int, notify: Callable[[str], object] | None) -> Iterator[Line]:
@@ -148,6 +145,14 @@ class Journal:
             got=line[:60].decode(errors="replace"),
             fix="restore the file from version control, or remove that line",
         )
+
+
+def _fix(number: int | None) -> str:
+    """Return what helps against an error of the system in an append."""
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "--results FOLDER, one that can be written to"
+    is_full = number in (errno.ENOSPC, errno.EDQUOT)
+    return f"{'make room and ' * is_full}run again: everything recorded before is kept"
 
 
 def _whole(line: bytes) -> list[tuple[int, int, Record]]:

@@ -97,6 +97,37 @@ FIELDS: dict[object, dict[str, type | UnionType]] = {
     "done": {"run": str},
 }
 
+# What readers use inside the structures of a record, by its place, outer ones first. "*" is every value. What is absent
+# is not looked at.
+INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
+    "cell": {
+        ("axes", "*"): str | _NUMBER | None,
+        ("arguments", "backend"): str,
+        ("arguments", "problem"): dict | None,
+        ("facts", "plan"): dict | None,
+        ("facts", "problem"): dict | None,
+        ("facts", "operations"): _NUMBER,
+        ("facts", "bytes_moved"): _NUMBER,
+        ("readings", "*"): list,
+        ("readings", "*", "*"): list,
+        ("load", "*"): _NUMBER,
+        ("loops", "*"): _NUMBER,
+        ("warm_up_calls", "*"): _NUMBER,
+    },
+    "machine": {
+        **{("machine", name): str for name in ("cpu", "system", "python")},
+        **{("machine", name): int for name in ("cores", "threads", "l1d", "l2", "l3", "memory")},
+        **{("machine", name): int for name in ("family", "model", "stepping")},
+        **{("machine", name): dict for name in ("packages", "gpu")},
+        ("machine", "simd"): list,
+        **{("machine", name, "*"): str for name in ("packages", "gpu", "simd")},
+    },
+    "run": {("experiments",): list, ("experiments", "*"): str},
+    "done": {("experiments",): list, ("experiments", "*"): str},
+}
+# What a fingerprint has at least.
+_MACHINE = ("cpu", "cores", "threads", "l1d", "l2", "l3")
+
 
 # Fields in which backends are named: in labels, options or messages.
 NAMING = ("axes", "contender", "arguments", "case_arguments", "reference", "reason")
@@ -115,7 +146,25 @@ def flaw(record: Record) -> str | None:
         return f"status {record['status']!r}"
     if kind == "cell" and not _are_samples(record["samples_ns"]):
         return f"samples_ns {str(record['samples_ns'])[:MOST_SHOWN]!r}, not numbers above 0 by process"
-    return None
+    absent = [name for name in _MACHINE if kind == "machine" and name not in record["machine"]]
+    if absent:
+        return f"machine without {', '.join(absent)}"
+    return next(filter(None, (_inner_flaw(record, path, expected) for path, expected in INNER[kind].items())), None)
+
+
+def _inner_flaw(record: Any, path: tuple[str, ...], expected: type | UnionType) -> str | None:
+    """Return the first value at `path` that is of another type than `expected`, or None."""
+    values = [record]
+    for name in path:
+        if name == "*":
+            values = [item for value in values for item in (value.values() if isinstance(value, dict) else value)]
+        else:
+            values = [value[name] for value in values if name in value]
+    wrong = next((value for value in values if not isinstance(value, expected)), values)
+    if wrong is values:
+        return None
+    shown = str(wrong)[:MOST_SHOWN]
+    return f"{'.'.join(path)} {shown!r}, not of type {getattr(expected, '__name__', expected)}"
 
 
 def _are_samples(samples_ns: list[Any]) -> bool:

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,6 +130,12 @@ class Store:
             chosen = store_current.of_each_run(entries)
             for entry, cell in zip(chosen, self._load(name, chosen), strict=True):
                 yield cell if entry.offset in current else dataclasses.replace(cell, is_current=False)
+
+    def require_readable(self, experiments: Iterable[str]) -> None:
+        """Raise StoreError, as `cells` does, if what is recorded of `experiments` and of runs cannot be read."""
+        for name in (RUNS, *experiments):
+            for _ in self._lines(name):
+                pass
 
     def experiments(self) -> list[str]:
         """Return the names of the experiments that have a file here, sorted."""

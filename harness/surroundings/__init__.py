@@ -3,7 +3,7 @@
 from harness.surroundings.files import is_there, write_whole
 from harness.surroundings.forks import hold_across_forks
 from harness.surroundings.interpreters import is_main_interpreter
-from harness.surroundings.interrupts import interrupts_held, may_handle
+from harness.surroundings.interrupts import interrupts_held, is_to_end, may_handle
 from harness.surroundings.packages import shadow_of
 from harness.surroundings.working_directory import working_directory
 
@@ -12,6 +12,7 @@ __all__ = [
     "interrupts_held",
     "is_main_interpreter",
     "is_there",
+    "is_to_end",
     "may_handle",
     "shadow_of",
     "working_directory",

@@ -28,6 +28,21 @@ def interrupts_held() -> Iterator[None]:
             handler(*heard[-1])  # type: ignore[arg-type] # what it was called with
 
 
+def is_to_end(error: BaseException) -> bool:
+    """Return whether `error` is to end this process, and is no fault of the code in which it was raised.
+
+    Ctrl-C is, and what is no `Exception` and comes from a signal's handler, as one that calls `sys.exit`. A
+    `SystemExit` of the code itself is a fault like any other: it is a script that was meant to be run, not imported.
+    """
+    if isinstance(error, Exception | KeyboardInterrupt):
+        return isinstance(error, KeyboardInterrupt)
+    handlers = [getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()]
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code not in handlers:
+        step = step.tb_next
+    return step is not None
+
+
 def may_handle(number: int, handler: Callable[[int, Any], Any] | int | signal.Handlers) -> bool:
     """Have a signal handled by `handler`, and return whether it is: only one thread of a process may have it so.
 

@@ -13,7 +13,8 @@ from harness import registry
 from harness.errors import BackendUnavailable
 from harness.interface import Backend
 from harness.plan import Plan
-from harness.registry.sources import Source
+from harness.problem import Problem
+from harness.registry.sources import Source, nearness
 
 
 def backend_called(name: str) -> type[Backend]:
@@ -82,6 +83,47 @@ def test_a_list_of_all_has_the_ones_found_before_and_says_what_failed(sources: S
     assert entries[3].error == "the name 'cpu-one' is taken by one: refused"
 
 
+@pytest.mark.parametrize(
+    ("name", "origins"),
+    [
+        ("cpu-simd", ["cpu.a_copy", "cpu.my_simd", "cpu.simd", "cpu.simd_2"]),
+        ("cpu-numpy", ["cpu.my_numpy", "cpu.numpy_blas"]),
+        ("gpu-mv-tuned", ["gpu.copy", "gpu.matrix_vector.tuned"]),
+        ("cpu-one", ["cpu.first", "cpu.second"]),
+    ],
+)
+def test_a_name_is_that_of_the_module_which_is_called_like_it(
+    name: str, origins: list[str], sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = {"cpu-simd": "cpu.simd", "cpu-one": "cpu.first"}.get(name, origins[-1])
+    found = [(origin, lambda: iter([backend_called(name)])) for origin in origins]
+    monkeypatch.setattr(registry.sources, "modules", lambda: [lambda: found])
+    registry.find(name)
+    first, *refused = registry.discover()
+    assert (first.name, first.origin) == (name, owner)
+    assert {entry.origin for entry in refused} == {*origins} - {owner}
+    assert {entry.error for entry in refused} == {f"the name {name!r} is taken by {owner}: refused"}
+
+
+def test_a_module_that_is_called_like_the_name_and_cannot_be_loaded_leaves_it_to_another(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> Iterator[type[Backend]]:
+        raise ImportError("no such library")
+
+    found = [("cpu.my_simd", lambda: iter([backend_called("cpu-simd")])), ("cpu.simd", fail)]
+    monkeypatch.setattr(registry.sources, "modules", lambda: [lambda: found])
+    assert registry.look_up("cpu-simd").origin == "cpu.my_simd"
+
+
+def test_modules_of_our_own_kernels_are_called_like_them() -> None:
+    entries = registry.discover()
+    own = [entry for entry in entries if entry.backend and not entry.backend.project]
+    named = [e.name for e in own if not e.backend.starts_processes and e.origin.startswith("backends.")]
+    assert {"cpu-simd", "gpu-tuned"} <= set(named)
+    assert [e.name for e in own if e.name in named and not nearness(e.name, e.origin)] == []
+
+
 def test_who_failed_and_who_is_not_there_is_told(sources: Sources) -> None:
     with pytest.raises(BackendUnavailable, match="no such library"):
         registry.find("broken")
@@ -98,6 +140,52 @@ def test_what_could_not_be_loaded_is_tried_again_when_it_is_asked_for(sources: S
 
 def _interrupt() -> None:
     raise RuntimeError("of a signal's handler")
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), BaseException("skipped")], ids=repr)
+@pytest.mark.parametrize("where", ["import", "__init__", "missing", "declines", "pays"])
+def test_a_plug_in_that_raises_what_ends_a_program_is_no_end_of_it(
+    where: str, error: BaseException, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    bad = backend_called("cpu-bad")
+    if where == "import":
+        sources.while_loading["one"] = fail
+    else:
+        setattr(bad, where, fail)
+        monkeypatch.setattr(
+            sources, "_load", lambda origin, name: iter([bad if origin == "one" else backend_called(name)])
+        )
+    problem = Problem(2, 2, 2)
+    chosen = [backend.name for backend in registry.automatic(problem, on_device=False)]
+    assert "cpu-two" in chosen
+    assert "cpu-bad" not in chosen
+    said = [entry.unavailable() for entry in registry.discover()]
+    if where in ("import", "__init__", "missing"):
+        assert any(text and f"{type(error).__name__}: {error}" in text for text in said), said
+
+
+@pytest.mark.parametrize("where", ["import", "missing"])
+def test_a_handler_of_a_signal_that_ends_the_program_ends_it_and_loses_no_module(
+    where: str, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(*_: object) -> None:
+        raise SystemExit(3)
+
+    handlers = [lambda *_: signal.raise_signal(signal.SIGTERM)]
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        if where == "import":
+            sources.while_loading["two"] = lambda: handlers.pop()() if handlers else None
+        else:
+            monkeypatch.setattr(registry.find("cpu-one"), "missing", lambda: handlers.pop()() if handlers else None)
+        with pytest.raises(SystemExit):
+            list(registry.able(Problem(2, 2, 2)))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [entry.name for entry in registry.discover()] == ["cpu-one", "cpu-two", "broken", "again"]
 
 
 def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sources) -> None:

@@ -379,6 +379,21 @@ def test_a_torn_line_is_a_notice(tmp_path):
     assert [line for line in log.lines if line[0] == "notice"]
 
 
+@pytest.mark.parametrize("name", ["planted", "runs"])
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("line", [b"hello", b"\0\0\0", b"\x80\x81", b'{"schema":4,"kind":"cell"}'])
+def test_what_could_not_be_read_afterwards_is_said_before_anything_is_measured(tmp_path, name, fresh, line):
+    planted, log = experiment(case("good", n=1)), Log()
+    run(tmp_path, planted)
+    path = tmp_path / detect().slug / "smoke" / f"{name}.jsonl"
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=rf"{name}\.jsonl: line \d is no "):
+        run(tmp_path, planted, observer=log, fresh=fresh)
+    assert log.lines == []
+    assert path.read_bytes() == before
+
+
 def test_no_process_is_left_behind(tmp_path, monkeypatch):
     workers: list[WorkerProcess] = []
     kill = Pool.kill

@@ -180,6 +180,17 @@ def test_a_long_line_is_read_and_followed(journal):
     assert read(journal) == ([1, 2], [])
 
 
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_where_nothing_may_be_written_another_folder_is_the_remedy(journal, monkeypatch, number):
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StoreError, match=r"file\.jsonl") as caught:
+        journal.append([numbered(1)])
+    assert caught.value.fix == "--results FOLDER, one that can be written to"
+
+
 @pytest.mark.parametrize("room", [0, 10, 300])
 def test_a_full_disk_leaves_nothing_half_written(journal, monkeypatch, room):
     journal.append([numbered(1)])

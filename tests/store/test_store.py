@@ -40,6 +40,13 @@ def path(store: Store) -> Path:
     return store.folder / "ladder.jsonl"
 
 
+FINGERPRINT = {"kind": "machine", "key": MACHINE.key, "machine": MACHINE.to_json()}
+
+
+def planted_machine(**changes: object) -> dict[str, object]:
+    return {**FINGERPRINT, "machine": {**MACHINE.to_json(), **changes}}
+
+
 def test_what_is_appended_is_read(store, path):
     record = cell(commit="abc")
     store.append(record, machine=MACHINE)
@@ -316,6 +323,35 @@ def test_samples_that_are_no_times_are_an_error_that_names_the_line(store, path,
     path.write_text(json.dumps(record) + "\n")
     with pytest.raises(StoreError, match=r"line 1 is no cell(.|\n)*got +samples_ns"):
         store.cells()
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "clue"),
+    [
+        ("runs", {**done(), "experiments": -1}, "experiments '-1', not of type list"),
+        ("runs", {**begun(), "experiments": [{}]}, "experiments.* '{}', not of type str"),
+        ("ladder", cell(facts={"plan": 3}), "facts.plan '3', not of type"),
+        ("ladder", cell(facts={"problem": "x"}), "facts.problem 'x', not of type"),
+        ("ladder", cell(facts={"operations": "many"}), "facts.operations 'many', not of type"),
+        ("ladder", cell(axes={"n": [1]}), "axes.* '[1]', not of type"),
+        ("ladder", cell(readings={"mhz": [3]}), "readings.*.* '3', not of type list"),
+        ("ladder", cell(load=["x"]), "load.* 'x', not of type"),
+        ("ladder", {**FINGERPRINT, "machine": {}}, "machine without cpu, cores"),
+        ("ladder", planted_machine(simd=7), "machine.simd '7', not of type list"),
+        ("ladder", planted_machine(gpu=[]), "machine.gpu '[]', not of type dict"),
+        ("ladder", planted_machine(gpu={"count": 2}), "machine.gpu.* '2', not of type str"),
+        ("ladder", planted_machine(cores="2"), "machine.cores '2', not of type int"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_value_of_another_type_inside_a_record_is_an_error_that_names_the_line(store, name, record, clue):
+    store.append(cell(), machine=MACHINE)
+    store.append(begun())
+    with (store.folder / f"{name}.jsonl").open("a") as file:
+        file.write(json.dumps({"schema": SCHEMA, "appended": "", "position": 0, **record}) + "\n")
+    with pytest.raises(StoreError, match=rf"{name}\.jsonl: line \d is no ") as caught:
+        store.require_readable(["ladder"])
+    assert clue in caught.value.got
 
 
 STORED = sorted((ROOT / "experiments" / "results").glob("*/*/*.jsonl"))

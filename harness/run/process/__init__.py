@@ -53,6 +53,7 @@ class WorkerProcess:
     """
 
     def __init__(self, source: Path | None = None, environment: Iterable[tuple[str, str]] = ()) -> None:
+        path = import_path(source)  # first: it fails where the working directory is gone, and nothing is open yet
         self.connection, theirs = Pipe()
         self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 closed by kill
         # Appending, so that it can be emptied while the process has it open.
@@ -69,7 +70,7 @@ class WorkerProcess:
                 **os.environ,
                 **dict(environment),
                 "PYTHONUNBUFFERED": "1",
-                "PYTHONPATH": import_path(source),
+                "PYTHONPATH": path,
                 descendants.MARK: self.mark,
             },
             start_new_session=True,  # a group of its own: killed as a whole, and spared the terminal's Ctrl-C
