@@ -122,6 +122,12 @@ def _sizes() -> list[tuple[int, int, int]]:
 def _layout_cases(problem: Callable[..., Problem]) -> Iterator[ContractCase]:
     for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
         yield ContractCase(LAYOUTS, f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
+    for layout, names in (("ACC", "a"), ("CAC", "b"), ("CCA", "c out"), ("AAA", "a b c out")):
+        case = problem(13, 11, 7, layout=layout, accumulate=layout[2] == "A")
+        change = operand_changes.rows_backwards(*names.split())
+        yield ContractCase(LAYOUTS, f"{layout} 13x11x7, rows backwards in memory", case, change)
+    all_strided = problem(13, 11, 7, layout="AAA", accumulate=True)
+    yield ContractCase(LAYOUTS, "AAA 13x11x7, upside down", all_strided, operand_changes.upside_down)
     yield ContractCase(LAYOUTS, "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
     yield ContractCase(LAYOUTS, "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
 
@@ -178,6 +184,8 @@ def _matrix_vector_cases(
     for layout in ("FFC", "AAA"):
         for what, case in both_sides(65, 34, layout=layout, **scaled):
             yield ContractCase("matrix and vector", f"{layout} {what}", case)
+    for what, case in both_sides(65, 34, layout="AAA", **scaled):
+        yield ContractCase("matrix and vector", f"AAA {what}, upside down", case, operand_changes.upside_down)
     for what, case in both_sides(41, 70, accumulate=True):
         yield ContractCase("matrix and vector", f"some special values, {what}", case, some_special)
     for what, case in both_sides(9, 0, **scaled):

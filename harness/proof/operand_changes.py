@@ -37,6 +37,23 @@ def spread_out(operands: Operands, rng: np.random.Generator) -> None:
     operands.out = room[::2]
 
 
+def upside_down(operands: Operands, rng: np.random.Generator) -> None:
+    """Turn the steps of every array around: of layout ``A``, rows go down in memory and columns up, each with gaps."""
+    operands.a, operands.b, operands.out = (x[..., ::-1, ::-1] for x in (operands.a, operands.b, operands.out))
+    operands.c = None if operands.c is None else operands.c[..., ::-1, ::-1]
+
+
+def rows_backwards(*names: str) -> OperandChange:
+    """Return the change that puts the last row of the arrays called `names` first in memory, as in ``x[::-1]``."""
+
+    def change(operands: Operands, rng: np.random.Generator) -> None:
+        for name in names:
+            x = getattr(operands, name)
+            setattr(operands, name, None if x is None else np.ascontiguousarray(x[..., ::-1, :])[..., ::-1, :])
+
+    return change
+
+
 def few_values(operands: Operands, rng: np.random.Generator) -> None:
     """Have ties everywhere."""
     for x in (operands.a, operands.b):

@@ -103,6 +103,22 @@ class AssumesRows(Good):
         return super().value(problem, Operands(a, b, operands.c, operands.out))
 
 
+class TurnsRows(Good):
+    """Writes rows as if the first were the lowest in memory."""
+
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        rows = operands.out[::-1] if operands.out.strides[0] < 0 else operands.out
+        rows[...] = self.value(problem, operands)
+
+
+class ReadsFromTheFirst(Good):
+    """Reads rows of A on from the first, whatever the sign of their step."""
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        a = operands.a[::-1] if operands.a.strides[0] < 0 else operands.a
+        return super().value(problem, Operands(a, operands.b, operands.c, operands.out))
+
+
 class ScalesInPlace(Good):
     def value(self, problem: Problem, operands: Operands) -> np.ndarray:
         if operands.a.flags.writeable and problem.alpha is not None:
@@ -162,6 +178,8 @@ BAD = [
     (LosesLastStep, FLOAT, "as if k were 0"),
     (ForgetsBeta, FLOAT, "alpha was left out"),
     (AssumesRows, FLOAT, "FCC 13x11x7: "),
+    (TurnsRows, FLOAT, "CCA 13x11x7, rows backwards in memory: "),
+    (ReadsFromTheFirst, INT, "ACC 13x11x7, rows backwards in memory: "),
     (ScalesInPlace, FLOAT, "alpha=0.75: operand a was changed"),
     (Drops, FLOAT, "nan; |expected  nan"),
     (Narrow, FLOAT, "has not the form of the product"),
