@@ -29,6 +29,10 @@ WITH_IDENTITY_MATRIX = frozenset(
     "plus_times min_plus max_plus max_min min_max lor_land lxor_land logaddexp_plus".split()
 )
 
+# Sizes of which every one is tried as m, as n and as k: those below this prime. A backend that computes on a device or
+# on ranks takes a millisecond or more for each call, so one kernel of it takes every so many of them, others the rest.
+ABOVE_ALL_SIZES, SHARES_OF_SLOW_CALLS = 71, 5
+
 # Elements of the result, and k, of products of a matrix and a vector: around the vectors of 4 to 16 elements that loads
 # take, warps, blocks of threads, and what a block has in flight.
 MATRIX_VECTOR_SIZES = (
@@ -87,9 +91,7 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
         n, k = 1 if ordinary.n == 1 else n, m if ordinary.triangle else k
         return dataclasses.replace(ordinary, m=m, n=n, k=k, **options)
 
-    for m, n, k in _sizes():
-        yield ContractCase("sizes", f"{m}x{n}x{k}", problem(m, n, k))
-        yield ContractCase("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
+    yield from _size_cases(problem, ordinary, backend)
     plan = make_plan(backend, alike(LARGE, LARGE, LARGE), machine)
     for m, n, k in _edges(plan):
         if m * n * k <= MOST_PAIRS:
@@ -112,11 +114,32 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
         yield from _identity_cases(problem, semiring, dtype)
 
 
+def _size_cases(problem: Callable[..., Problem], ordinary: Problem, backend: Backend) -> Iterator[ContractCase]:
+    for m, n, k in _sizes():
+        yield ContractCase("sizes", f"{m}x{n}x{k}", problem(m, n, k))
+        yield ContractCase("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
+    if ordinary.n > 1 and not ordinary.triangle:
+        for m, n, k in _every_size(backend, ordinary):
+            yield ContractCase("every size", f"{m}x{n}x{k}", problem(m, n, k))
+
+
 def _sizes() -> list[tuple[int, int, int]]:
     """Return sizes that matter to every kernel: nothing, one, primes, m != n != k, long and thin."""
     empty = [(0, 0, 0), (0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 5)]
     thin = [(1, 1, 1), (1, 17, 1), (17, 1, 1), (1, 1, 67), (1, 5, 33), (33, 1, 5)]
     return [*empty, *thin, (2, 3, 5), (13, 7, 29), (31, 37, 5), (16, 16, 16), (19, 64, 23), (61, 33, 41)]
+
+
+def _every_size(backend: Backend, ordinary: Problem) -> Iterator[tuple[int, int, int]]:
+    """Yield products in which m, n and k each take every size once: a tail that is wrong for a few sizes is met.
+
+    Multiples of a number, modulo a prime, are all different.
+    """
+    has_slow_calls = backend.starts_processes or "device arrays" in backend.takes
+    step = SHARES_OF_SLOW_CALLS if has_slow_calls else 1
+    kernel = f"{ordinary.semiring.name} {ordinary.input_dtype.name} {ordinary.dtype.name}"
+    for i in range(1 + sum(kernel.encode()) % step, ABOVE_ALL_SIZES, step):
+        yield i, 26 * i % ABOVE_ALL_SIZES, 43 * i % ABOVE_ALL_SIZES
 
 
 def _layout_cases(problem: Callable[..., Problem]) -> Iterator[ContractCase]:

@@ -10,7 +10,9 @@ import pytest
 
 from harness import SEMIRINGS, Backend, Machine, Operands, Plan, Problem
 from harness.interface import HostExecution
+from harness.machine import detect
 from harness.proof.contract import Finding, check_backend, check_declaration, check_kernel
+from harness.proof.contract_cases import cases
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int32)
 
@@ -82,6 +84,24 @@ class Raises(Good):
 class LosesLastRow(Good):
     def compute(self, problem: Problem, operands: Operands) -> None:
         operands.out[: problem.m // 4 * 4] = self.value(problem, operands)[: problem.m // 4 * 4]
+
+
+class HasABadTail(Good):
+    """Is wrong in the last column of a few n only."""
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        value = super().value(problem, operands)
+        if problem.n > 16 and problem.n % 16 == 13:
+            value[:, -1] += 1
+        return value
+
+
+class HasABadTailOfSteps(Good):
+    """Leaves out the last term of a few k only."""
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        terms = problem.k - (problem.k == 54)
+        return super().value(problem, Operands(operands.a[:, :terms], operands.b[:terms], operands.c, operands.out))
 
 
 class LosesLastStep(Good):
@@ -175,6 +195,8 @@ BAD = [
     (ReadsIntegers, INT, "another content of the output gives another result"),
     (Raises, FLOAT, "RuntimeError: illegal address"),
     (LosesLastRow, FLOAT, "was not written, in the last row alone"),
+    (HasABadTail, FLOAT, r"every size: 16x61x49: (.|\n)*last column alone \(3 of 70 cases fail\)"),
+    (HasABadTailOfSteps, INT, r"int32: every size: \d+x\d+x54: "),
     (LosesLastStep, FLOAT, "as if k were 0"),
     (ForgetsBeta, FLOAT, "alpha was left out"),
     (AssumesRows, FLOAT, "FCC 13x11x7: "),
@@ -203,6 +225,20 @@ def test_a_bad_backend_is_found_out_and_told_why(cls: type[Good], dtype: np.dtyp
     details = "\n".join(f"{finding.what}: {finding.detail}" for finding in _failures(cls(), dtype))
     with pytest.raises(AssertionError, match=says):
         raise AssertionError(details)
+
+
+@pytest.mark.parametrize(("takes", "at_once"), [((), 70), (("device arrays",), 14)])
+def test_kernels_of_a_backend_together_take_each_size_as_m_as_n_and_as_k(takes: tuple[str, ...], at_once: int) -> None:
+    backend = Good()
+    backend.takes = frozenset(takes)
+    seen: list[tuple[int, int, int]] = []
+    for semiring in SEMIRINGS.values():
+        problem = Problem(64, 64, 64, semiring, bool if semiring.unsupported(FLOAT) else FLOAT)
+        sizes = [case.problem for case in cases(backend, problem, detect()) if case.aspect == "every size"]
+        assert len(sizes) == at_once
+        seen += [(p.m, p.n, p.k) for p in sizes]
+    for of_one in zip(*seen, strict=True):
+        assert set(of_one) == set(range(1, 71))
 
 
 @pytest.mark.filterwarnings("ignore")  # as for a user, whose warnings are no errors
