@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli import main
+from harness.cli import console, main
 from harness.machine import VERSION
 from harness.run import machine_info
 
@@ -377,3 +377,13 @@ class TestKernel:
         assert answer.returncode == 0
         assert "(+) is max, (x) is min" in answer.stdout
         assert re.search(r"^\.?LBB\w+:$", answer.stdout, re.MULTILINE)
+
+
+def test_narrow_terminals_wrap_long_texts_and_no_verdict(capsys, monkeypatch):
+    monkeypatch.setattr(console, "PLAIN_WIDTH", 80)
+    case = "dense_sweep: plus_times, float64, n=500, sweep m = n = k, 500 to 600, size 500"
+    row = (case, "cpu-simd", "0.278 [0.267, 0.289]", "faster")
+    console.print_table(("case", "contender", "time ratio", "verdict"), [row])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[-5:] == ["cpu-simd", "0.278", "[0.267,", "0.289]", "faster"]
+    assert len(lines) > 2

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # `list` is quicker without the contract
 
 # Columns of an output without a known width: a pipe, a file, a log of continuous integration.
 PLAIN_WIDTH = 160
+LONGEST_WHOLE = 28  # characters of a cell that is never wrapped: a ratio with its interval, a name
 
 COLOURS = {"ok": "green", "yes": "green", "failed": "bold red"}
 COLOURS |= dict.fromkeys(("missing", "declined", "no"), "yellow")
@@ -44,11 +45,16 @@ def print_json(value: Any) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str] = ()) -> None:
-    """Print rows under their heads; statuses are coloured, columns named in `numeric` are right-aligned."""
+    """Print rows under their heads; statuses are coloured, columns named in `numeric` are right-aligned.
+
+    Where the terminal is too narrow, long texts are wrapped: names, numbers and verdicts stay whole.
+    """
+    rows = list(rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, head in enumerate(heads):
+        is_short = max(len(cells[index]) for cells in (heads, *rows)) <= LONGEST_WHOLE
         table.add_column(
-            head, justify="right" if head in numeric else "left", no_wrap=index == 0, overflow="fold", min_width=4
+            head, justify="right" if head in numeric else "left", no_wrap=is_short, overflow="fold", min_width=4
         )
     for row in rows:
         table.add_row(*(Text(cell, style=COLOURS.get(cell, "")) for cell in row))
