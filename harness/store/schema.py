@@ -101,7 +101,7 @@ FIELDS: dict[object, dict[str, type | UnionType]] = {
 # is not looked at.
 INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
     "cell": {
-        ("axes", "*"): str | _NUMBER | None,
+        ("axes", "*"): str | _NUMBER | list | None,
         ("arguments", "backend"): str,
         ("arguments", "problem"): dict | None,
         ("facts", "plan"): dict | None,
