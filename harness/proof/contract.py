@@ -24,16 +24,18 @@ from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
 from harness.proof.argk import run_argk_case
-from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases
+from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases, short_cases
 from harness.proof.verify import is_exact, verify
 from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 
 Depth = Literal["quick", "full"]
 
 # Every kernel is compiled, so a quick check takes one floating-point dtype, or bool, for each semiring, and float16 if
-# the backend computes it. It adds an integer dtype where overflow wraps, and one where it saturates.
+# the backend computes it. It adds an integer dtype where overflow wraps, and one where it saturates. Each other dtype
+# has a few products over as many semirings as `SHORT_SEMIRINGS`: those, or else the first that the backend computes.
 QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "float16", "bool"))
 QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.int16))}
+SHORT_SEMIRINGS = "plus_times", "min_plus"
 
 # A backend that declines all declines the kernel: two matrices, a matrix and a vector, a symmetric matrix and a matrix
 # or a vector, and two matrices with a small k.
@@ -65,7 +67,7 @@ def check_backend(
     backend : Backend
         Not missing anything on this machine.
     depth : "quick" or "full"
-        Some dtypes, or all.
+        Every aspect of some dtypes and a few products of the others, or every aspect of all.
     semirings : iterable of Semiring, optional
         None: those of the table.
 
@@ -76,12 +78,29 @@ def check_backend(
     """
     yield check_declaration(backend)
     dtypes = [dtype for dtype in DTYPES if dtype != HALF or "half" in backend.takes]
-    for semiring, dtype in itertools.product(SEMIRINGS.values() if semirings is None else semirings, dtypes):
-        is_quick = dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
-        if semiring.unsupported(dtype) is None and (is_quick or depth == "full"):
+    semirings = list(SEMIRINGS.values() if semirings is None else semirings)
+    for semiring, dtype in itertools.product(semirings, dtypes):
+        if semiring.unsupported(dtype) is None and (depth == "full" or _is_quick(semiring, dtype)):
             yield from check_kernel(backend, semiring, dtype)
+    for dtype in dtypes if depth == "quick" else ():
+        yield from _check_shortly(backend, semirings, dtype)
     for narrow, wide in mixed_dtypes() if "mixed" in backend.takes else ():
         yield from check_kernel(backend, SEMIRINGS["plus_times"], wide, narrow)
+
+
+def _is_quick(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Return whether a quick check looks at every aspect of this kernel."""
+    return dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
+
+
+def _check_shortly(backend: Backend, semirings: list[Semiring], dtype: np.dtype[Any]) -> Iterator[Finding]:
+    """Check a few products over `dtype`, for some of the kernels that a quick check leaves out and `backend` has."""
+    left_out = [x for x in semirings if x.unsupported(dtype) is None and not _is_quick(x, dtype)]
+    left_out.sort(key=lambda semiring: semiring.name not in SHORT_SEMIRINGS)
+    found = (list(check_kernel(backend, semiring, dtype, is_short=True)) for semiring in left_out)
+    taken = (findings for findings in found if findings[0].status != "declined")
+    for of_kernel in itertools.islice(taken, len(SHORT_SEMIRINGS)):
+        yield from of_kernel
 
 
 def check_declaration(backend: Backend) -> Finding:
@@ -96,9 +115,14 @@ def check_declaration(backend: Backend) -> Finding:
 
 
 def check_kernel(
-    backend: Backend, semiring: Semiring, dtype: np.dtype[Any], operand_dtype: np.dtype[Any] | None = None
+    backend: Backend,
+    semiring: Semiring,
+    dtype: np.dtype[Any],
+    operand_dtype: np.dtype[Any] | None = None,
+    *,
+    is_short: bool = False,
 ) -> Iterator[Finding]:
-    """Check one kernel of `backend`; a mixed one if there is an `operand_dtype`.
+    """Check one kernel of `backend`; a mixed one if there is an `operand_dtype`; `is_short`: by a few products alone.
 
     Yields
     ------
@@ -117,8 +141,9 @@ def check_kernel(
             yield Finding("declined", kernel, str(reasons[0]))
             return
         taken = next(problem for problem, reason in zip(ordinary, reasons, strict=True) if not reason)
-        yield _check_plan(backend, taken, here)
-        kernel_cases = list(cases(backend, taken, here))
+        if not is_short:
+            yield _check_plan(backend, taken, here)
+        kernel_cases = list(short_cases(taken) if is_short else cases(backend, taken, here))
     except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
         yield Finding("failed", kernel, f"planning: {_sentence(error)}")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ SEED = 20260701
 
 # The aspect whose cases are run again with other values in the operands.
 LAYOUTS = "layouts"
+
+# The aspect of kernels in dtypes of which a quick check looks at a few products alone.
+SHORT = "in short"
 
 # Semirings in which the zero annihilates every number of the dtype, so that A (x) I is A.
 WITH_IDENTITY_MATRIX = frozenset(
@@ -83,13 +87,10 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
     machine : Machine
     """
     semiring, dtype = ordinary.semiring, ordinary.dtype
+    alike = functools.partial(_alike, ordinary)
 
     def problem(m: int, n: int, k: int, **options: Any) -> Problem:
         return dataclasses.replace(ordinary, m=m, n=n, k=k, **{"triangle": "", **options})
-
-    def alike(m: int, n: int, k: int, **options: Any) -> Problem:
-        n, k = 1 if ordinary.n == 1 else n, m if ordinary.triangle else k
-        return dataclasses.replace(ordinary, m=m, n=n, k=k, **options)
 
     yield from _size_cases(problem, ordinary, backend)
     plan = make_plan(backend, alike(LARGE, LARGE, LARGE), machine)
@@ -112,6 +113,21 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
     yield from _argk_cases(ordinary, backend)
     if semiring.name in WITH_IDENTITY_MATRIX and ordinary.n > 1 and not ordinary.triangle:
         yield from _identity_cases(problem, semiring, dtype)
+
+
+def short_cases(ordinary: Problem) -> Iterator[ContractCase]:
+    """Yield a few cases for the kernel of `ordinary`: an odd size, and values that show a narrower dtype on the way."""
+    alike = functools.partial(_alike, ordinary)
+    yield ContractCase(SHORT, "19x23x37", alike(19, 23, 37))
+    yield ContractCase(SHORT, "19x23x37 added to C", alike(19, 23, 37, accumulate=True))
+    for case in _special_cases(alike, ordinary.semiring, ordinary.dtype):
+        yield dataclasses.replace(case, aspect=SHORT)
+
+
+def _alike(ordinary: Problem, m: int, n: int, k: int, **options: Any) -> Problem:
+    """Return `ordinary` with these sizes, as far as its n of 1 or its triangle leaves them open."""
+    n, k = 1 if ordinary.n == 1 else n, m if ordinary.triangle else k
+    return dataclasses.replace(ordinary, m=m, n=n, k=k, **options)
 
 
 def _size_cases(problem: Callable[..., Problem], ordinary: Problem, backend: Backend) -> Iterator[ContractCase]:

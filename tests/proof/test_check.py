@@ -13,7 +13,10 @@ from harness.interface import HostExecution
 from harness.machine import detect
 from harness.proof.contract import Finding, check_backend, check_declaration, check_kernel
 from harness.proof.contract_cases import cases
+from harness.semiring import DTYPES
 
+# Dtypes of which a quick check tries a few products.
+OTHERS = {f"{dtype.name}:" for dtype in DTYPES} - {"float32:", "float16:", "bool:", "int16:"}
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int32)
 
 
@@ -262,6 +265,42 @@ def test_quick_check_of_a_backend_reports_what_is_declined() -> None:
     declined = {finding.what for finding in findings if finding.status == "declined"}
     assert "min_plus float32" in declined
     assert findings[0].what == "declaration"
+
+
+class Narrows(Good):
+    """Computes float64 and int64 in the dtype of half the width, as a kernel of another dtype would."""
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        narrow = {"float64": np.float32, "int64": np.int32}.get(problem.dtype.name, problem.dtype)
+        a, b = operands.a.astype(narrow), operands.b.astype(narrow)
+        return super().value(problem, Operands(a, b, operands.c, operands.out))
+
+
+class WrapsInInt32(Good):
+    """max_plus by NumPy over int32 alone: sums that do not fit wrap, where they must saturate."""
+
+    def declines(self, problem: Problem) -> str | None:
+        takes = problem.semiring.name == "max_plus" and problem.dtype == INT and problem.alpha is None
+        return None if takes and not problem.accumulate else "max_plus over int32, without a C"
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        terms = operands.a[:, :, None] + operands.b[None]
+        return terms.max(1, initial=np.iinfo(INT).min)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernels"),
+    [
+        (Good(), []),
+        (Narrows(), ["plus_times float64: in short", "plus_times int64: in short"]),
+        (WrapsInInt32(), ["max_plus int32: in short"]),
+    ],
+)
+def test_a_quick_check_tries_every_dtype_that_the_backend_computes(backend: Good, kernels: list[str]) -> None:
+    findings = list(check_backend(backend))
+    assert sorted(finding.what for finding in findings if finding.status == "failed") == kernels
+    short = {finding.what.split()[1] for finding in findings if finding.what.endswith("in short")}
+    assert short == ({"int32:"} if kernels[:1] == ["max_plus int32: in short"] else OTHERS)
 
 
 class SaysK(Good):
