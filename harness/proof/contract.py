@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from harness.machine import Machine
 from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
+from harness.proof import conduct
 from harness.proof.argk import run_argk_case
 from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases, short_cases
 from harness.proof.verify import is_exact, verify
@@ -226,8 +226,7 @@ def _check_other_values(backend: Backend, prepared: Prepared, operands: Operands
 
 def _produce(prepared: Prepared) -> np.ndarray:
     """Compute once. A triangle must come to `operands.out`, whose other elements stay; else the backend may choose."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)  # it would be printed, where no test makes it an error
+    with conduct.watched():
         return np.asarray(prepared.run_once() if prepared.plan.problem.triangle == "d" else prepared.produce())
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -249,6 +253,36 @@ def test_a_backend_that_warns_of_infinities_is_found_out() -> None:
     details = [finding.detail for finding in _failures(Warns(), FLOAT)]
     assert details
     assert all("RuntimeWarning" in detail for detail in details)
+
+
+BESIDE = {
+    "run printed 'hello\\n'": lambda: print("hello"),  # noqa: T201
+    "run printed 'oh'": lambda: sys.stderr.write("oh"),
+    "UserWarning: slow": lambda: warnings.warn("slow", stacklevel=1),
+    "run changed the environment (PLANTED)": lambda: os.environ.update(PLANTED="1"),
+}
+
+
+class DoesMore(Good):
+    """Does something beside the product, once."""
+
+    def __init__(self, more: Callable[[], object]) -> None:
+        self.more = [more]
+
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        super().compute(problem, operands)
+        if self.more:
+            self.more.pop()()
+
+
+@pytest.mark.filterwarnings("default")  # as for a user, whose warnings are no errors
+@pytest.mark.parametrize(("says", "more"), BESIDE.items(), ids=["print", "stderr", "warn", "environment"])
+def test_a_run_that_does_more_than_its_product_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, says: str, more: Callable[[], object]
+) -> None:
+    monkeypatch.setenv("PLANTED", "0")
+    (failed,) = _failures(DoesMore(more), FLOAT)
+    assert says in failed.detail
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("idea", ""), ("source", None), ("name", 3), ("step", "1")])
