@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.stats.verdict import judge
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
@@ -42,3 +44,11 @@ def test_every_example_is_shown():
 def test_example(path, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out.strip(), "an example tells what came out"
+
+
+def test_the_example_of_a_verdict_does_as_the_page_on_verdicts_says(capsys):
+    """Several processes, pairs of samples, and a verdict on all cells together, which has a least effect."""
+    names = runpy.run_path(str(DOCS / "examples/verdict.py"), run_name="__main__")
+    assert min(comparison.processes for comparison in names["comparisons"]) >= 3
+    verdicts = [verdict.name for verdict in judge(names["comparisons"])]
+    assert re.findall(r": ([A-Z]+)$", capsys.readouterr().out, re.MULTILINE) == verdicts
