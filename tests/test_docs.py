@@ -197,6 +197,13 @@ def test_files_that_are_named_exist(path):
     assert unknown == []
 
 
+def test_every_machine_with_a_report_is_in_the_table_of_machines():
+    table = (ROOT / "docs/experiments.md").read_text()
+    reports = [path.relative_to(ROOT).as_posix() for path in (ROOT / "experiments/results").glob("*/report.md")]
+    assert reports
+    assert [report for report in reports if f"(../{report})" not in table] == []
+
+
 def targets() -> set[str]:
     text = (ROOT / "Makefile").read_text()
     return set(re.findall(r"^([a-z][a-z-]*):(?!=)", text, re.MULTILINE))
