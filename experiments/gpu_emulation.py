@@ -64,6 +64,7 @@ EXPERIMENT = Experiment(
                 "where": {"n": 4096, "device": "gpu"},
                 "rows": "contender",
                 "columns": "family",
+                "compares": "family",
                 "x_label": "family of data",
                 "value": "speed_up",
                 "subject": "gpu-ozaki",

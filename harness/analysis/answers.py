@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.analysis import caveats, rates, shares
 from harness.analysis.findings import DETAILS, FINDINGS, PLACES, libraries
@@ -29,7 +29,7 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     """Return what `figure` of the experiment called `experiment` shows of the cells of one machine.
 
     Those of its experiment, or of another that its options name, at its ``where``. A peak that another experiment
-    measured holds too.
+    measured holds too. None where times are those of one value alone of the axis that the figure ``compares``.
     """
     everything = list(cells)
     own = [cell for cell in everything if cell.experiment == figure.options.get("of", experiment)]
@@ -47,7 +47,14 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     chosen = [cell for cell in chosen if cell.contender not in not_at_their_best]
     if figure.options.get("merged"):
         chosen = libraries.merged(chosen)
+    if "compares" in figure.options and len(_timed_values(chosen, figure.options["compares"])) < 2:
+        return Shown([], [])
     return Shown([*roofs, *chosen], peaks_elsewhere, tuple(sorted(not_at_their_best)))
+
+
+def _timed_values(cells: Iterable[Cell], axis: str) -> set[Any]:
+    """Return the values of `axis` at which a cell has a time."""
+    return {rates.axis(cell, axis) for cell in cells if cell.is_ok}
 
 
 def _largest(cells: list[Cell], side: str, within: str | Sequence[str]) -> list[Cell]:

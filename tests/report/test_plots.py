@@ -428,6 +428,18 @@ def test_a_panel_of_several_dtypes_has_no_peak(tmp_path, sheets):
     assert "measured peak" not in texts(sheets["mixed"])
 
 
+def test_a_figure_that_compares_is_not_drawn_of_one_value_alone(tmp_path, sheets):
+    """An older one goes, as any figure without data."""
+    options = {"rows": "contender", "columns": "workload", "value": "speed_up", "compares": "workload"}
+    experiment = dataclasses.replace(EXPERIMENTS["workloads"], figures=(Figure("fields", "heatmap", "X", options),))
+    some = cells(EXPERIMENTS["workloads"])
+    assert drawing.draw(experiment, some, MACHINE, tmp_path)
+    one = some[0].axes["workload"]
+    alone = [cell if cell.axes.get("workload") == one else dataclasses.replace(cell, status="missing") for cell in some]
+    assert not drawing.draw(experiment, alone, MACHINE, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["thread_scaling", "block_size", "size_sweep", "dense_sweep"])
 def test_peaks_of_other_experiments_are_no_contenders(name, tmp_path):
     experiment = EXPERIMENTS[name]

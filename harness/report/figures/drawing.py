@@ -43,6 +43,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
 ``largest`` keeps the cells where this axis is largest, among those of a panel, or those that stand together on the
  axes ``within``: one panel says enough.
+``compares`` is the axis that a figure is about: with times at one value of it alone, it is not drawn.
 ``merged`` shows contenders that run the same kernels of OpenBLAS as one.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``note`` is a sentence below the figure.
