@@ -17,11 +17,9 @@ from harness.machine import VERSION
 from harness.store.schema import DIRTY, UNKNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
-# Files that decide results and figures, as path specifications of git. The output of a run is excluded.
-SOURCES = (
-    *("harness", "backends", "experiments", "pyproject.toml", "constraints.txt", "Makefile"),
-    *(":(exclude)experiments/results", ":(exclude)experiments/figures"),
-)
+# Path specifications of git: all but the output of a run, and the files that decide results and figures.
+NO_OUTPUT = (":(exclude)experiments/results", ":(exclude)experiments/figures")
+SOURCES = ("harness", "backends", "experiments", "pyproject.toml", "constraints.txt", "Makefile", *NO_OUTPUT)
 EVIDENCE = ("experiments", "README.md")
 ALLOW_DIRTY = "--allow-dirty"
 _SUFFIXES = (".py", ".cu", ".cuh")

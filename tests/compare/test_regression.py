@@ -138,6 +138,23 @@ def test_a_worktree_of_a_running_process_is_left_alone(project, tmp_path, monkey
     assert not tree.parent.exists()
 
 
+def test_results_and_figures_that_differ_make_no_commit_dirty(project):
+    """Recorded ones change with every run and drawing."""
+    output = [project / "experiments" / name / "file" for name in ("results", "figures")]
+    for path in output:
+        path.parent.mkdir(parents=True)
+        path.write_text("before")
+    planted.commit(project)
+    repository = Repository.around(project)
+    commit = planted.git(project, "rev-parse", "HEAD").strip()[:12]
+    assert repository.describe() == commit
+    for path in output:
+        path.write_text("after")
+    assert repository.describe() == commit
+    (project / "planted.py").write_text("")
+    assert repository.describe() == f"{commit}-dirty"
+
+
 def test_a_failure_inside_removes_the_base_as_well(project):
     repository = Repository.around(project)
 
