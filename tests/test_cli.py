@@ -16,6 +16,7 @@ import pytest
 
 from harness.cli import console, main
 from harness.machine import VERSION
+from harness.proof.contract import Finding
 from harness.run import machine_info
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -315,6 +316,29 @@ def test_check_proves_a_backend_and_gives_its_findings_as_json():
     findings = [json.loads(line) for line in answer.stdout.splitlines()]
     assert findings
     assert all(finding["status"] != "failed" and finding["what"] for finding in findings)
+
+
+def test_check_prints_the_result_of_each_kernel_and_all_that_is_declined(capsys):
+    found = [
+        Finding("ok", "declaration", "x: fast"),
+        Finding("ok", "plus_times float32: sizes", "34 cases"),
+        Finding("ok", "plus_times float32: layouts", "17 cases"),
+        Finding("ok", "min_plus float32: sizes", "34 cases"),
+        Finding("failed", "min_plus float32: layouts", "wrong"),
+        Finding("declined", "lor_land bool: batches", "one by one"),
+        Finding("declined", "lxor_land bool: batches", "one by one"),
+        *(Finding("declined", f"{name}_times float32", "no plus") for name in ("max", "min", "sub", "any", "all")),
+    ]
+    assert console.print_findings("x", found, as_json=False, verbose=False) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "ok        declaration: 1 aspect",
+        "ok        plus_times float32: 2 aspects",
+        "failed    min_plus float32: layouts: wrong",
+        "ok        min_plus float32: 1 aspect",
+        "x: 4 ok, 1 failed, 7 declined",
+        "  declined: lor_land bool: batches, lxor_land bool: batches: one by one",
+        "  declined: max_times float32, min_times float32, sub_times float32 and 2 more: no plus",
+    ]
 
 
 def test_a_broken_pipe_is_quiet():

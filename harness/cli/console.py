@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # `list` is quicker without the contract
 
 # Columns of an output without a known width: a pipe, a file, a log of continuous integration.
 PLAIN_WIDTH = 160
+MOST_NAMED = 3  # of what is declined for one reason; `verbose` names all
 LONGEST_WHOLE = 28  # characters of a cell that is never wrapped: a ratio with its interval, a name
 
 COLOURS = {"ok": "green", "yes": "green", "failed": "bold red"}
@@ -88,20 +90,31 @@ def print_backends(entries: Iterable[Entry]) -> None:
 
 
 def print_findings(name: str, findings: Iterable[Finding], *, as_json: bool, verbose: bool) -> int:
-    """Print the findings on the backend called `name` as they come; return the number of defects."""
+    """Print the findings on the backend called `name` as they come; return the number of defects.
+
+    A line for each kernel with the number of its aspects that are right, a line for each defect, and in the end what
+    was declined, the first few of each reason. `verbose` prints a line for each aspect, and `as_json` an object.
+    """
     counts: collections.Counter[str] = collections.Counter()
-    reasons: dict[str, None] = {}
-    for finding in findings:
-        counts[finding.status] += 1
-        if finding.status == "declined":
-            reasons.setdefault(finding.detail)
-        if as_json:
-            print_lines(json.dumps(dataclasses.asdict(finding)))
-        elif verbose or finding.status == "failed":
-            print_lines(f"{finding.status:<9} {finding.what}: {finding.detail}".replace("\n", "\n          "))
+    declined: dict[str, list[str]] = {}
+    for kernel, of_kernel in itertools.groupby(findings, key=lambda finding: finding.what.partition(": ")[0]):
+        right = 0
+        for finding in of_kernel:
+            counts[finding.status] += 1
+            right += finding.status == "ok"
+            if finding.status == "declined":
+                declined.setdefault(finding.detail, []).append(finding.what)
+            if as_json:
+                print_lines(json.dumps(dataclasses.asdict(finding)))
+            elif verbose or finding.status == "failed":
+                print_lines(f"{finding.status:<9} {finding.what}: {finding.detail}".replace("\n", "\n          "))
+        if right and not (as_json or verbose):
+            print_lines(f"{'ok':<9} {kernel}: {right} aspect{'s' * (right > 1)}")
     if not as_json:
         print_lines(f"{name}: {counts['ok']} ok, {counts['failed']} failed, {counts['declined']} declined")
-        print_lines(*(f"  declined: {reason}" for reason in reasons))
+        for reason, what in declined.items():
+            more = f" and {len(what) - MOST_NAMED} more" if len(what) > MOST_NAMED else ""
+            print_lines(f"  declined: {', '.join(what[:MOST_NAMED])}{more}: {reason}")
     return counts["failed"]
 
 
