@@ -154,10 +154,13 @@ def test_info_shows_the_peaks_that_it_measures(in_process, monkeypatch):
     """Of one kernel; tests/run/test_peaks.py proves that each has a peak."""
     all_of_them = machine_info.measure_peaks
     monkeypatch.setattr(machine_info, "measure_peaks", lambda: all_of_them(("plus_times",), (np.dtype(np.float64),)))
-    assert re.search(r"^plus_times +\d+\.\d+\s*$", in_process("info", "--peaks").stdout, re.MULTILINE)
+    shown = in_process("info", "--peaks").stdout
+    assert re.search(r"^plus_times +\d+\.\d+\s*$", shown, re.MULTILINE)
+    assert "peak of one core, Gop/s" in shown
+    assert "two a pair" in shown
     (peak,) = json.loads(in_process("info", "--peaks", "--json").stdout)["peaks"]
     assert (peak["semiring"], peak["dtype"]) == ("plus_times", "float64")
-    assert peak["gpairs_per_s"] > 0
+    assert peak["gop_per_s"] == 2 * peak["gpairs_per_s"] > 0
 
 
 def test_run_reports_and_stores(results):

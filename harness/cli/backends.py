@@ -41,14 +41,16 @@ def info(
     facts = machine_info.collect()
     measured = list(machine_info.measure_peaks()) if peaks else []
     if as_json:
-        names = ("semiring", "dtype", "gpairs_per_s")
-        more = {"peaks": [dict(zip(names, peak, strict=True)) for peak in measured]} if peaks else {}
+        more = {"peaks": [machine_info.peak_facts(*peak) for peak in measured]} if peaks else {}
         console.print_json({**facts, **more})
         return
     console.print_table(("what", "value"), machine_info.rows(facts))
     if peaks:
-        heads = ("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES))
+        heads = ("peak of one core, Gop/s", *(dtype.name for dtype in DTYPES))
         console.print_table(heads, machine_info.peaks_table(measured))
+        console.print_lines(
+            "Gop/s: 1e9 operations a second, two a pair: one (x) and one (+). Of plus_times over floats: GFLOP/s."
+        )
 
 
 def check(

@@ -120,7 +120,7 @@ def _kib(size: int) -> str:
 def measure_peaks(
     semirings: Iterable[str] = tuple(SEMIRINGS), dtypes: Sequence[np.dtype[Any]] = DTYPES
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield semiring, dtype and the peak of one thread in 1e9 pairs a second, for each that has a kernel."""
+    """Yield semiring, dtype and the peak of one thread [1e9 operations/s], for each that has a kernel."""
     module, _, name = PEAK_TASK.partition(":")
     factory = getattr(importlib.import_module(module), name)
     for semiring in semirings:
@@ -132,7 +132,12 @@ def measure_peaks(
             sampler = ClockSampler(task.run, task.wait)
             loops = warm_up(sampler, SAMPLE_NS, SAMPLES * SAMPLE_NS).loops
             fastest_ns = min(sample.ns for sample in sampler.sample(loops, SAMPLES))
-            yield semiring, dtype.name, task.facts()["operations"] / 2 / fastest_ns
+            yield semiring, dtype.name, task.facts()["operations"] / fastest_ns
+
+
+def peak_facts(semiring: str, dtype: str, gop_per_s: float) -> dict[str, Any]:
+    """Return a peak of `measure_peaks` as a JSON object: in operations, and in pairs, of which each has two."""
+    return {"semiring": semiring, "dtype": dtype, "gop_per_s": gop_per_s, "gpairs_per_s": gop_per_s / 2}
 
 
 def peaks_table(peaks: Iterable[tuple[str, str, float]]) -> list[tuple[str, ...]]:
