@@ -374,11 +374,35 @@ def test_a_faulty_plug_in_is_named_with_its_fault_and_others_are_not_affected(tm
     assert "its declines() failed: KeyError: 'shy'" in answer.stdout
 
 
-@pytest.mark.parametrize(("document", "module"), [("CONTRIBUTING.md", "outer"), ("README.md", "einsum")])
-def test_the_file_that_a_document_shows_is_found_where_it_is_dropped(tmp_path, document, module):
-    """Drop the one file that the document shows, edit nothing."""
+SHOWN = [("CONTRIBUTING.md", "outer"), ("README.md", "einsum")]
+
+
+def shown_backend(document):
+    """Return the file with a backend that a document shows."""
     text = (ROOT / document).read_text()
     (example,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "(Backend)" in block]
+    return example
+
+
+@pytest.mark.parametrize(("document", "module"), SHOWN)
+def test_the_file_that_a_document_shows_passes_the_rules_of_the_project(document, module):
+    """As `make lint` looks at it where it is dropped."""
+    for rules in (["check", "--quiet"], ["format", "--check", "--diff"]):
+        linted = subprocess.run(
+            [sys.executable, "-m", "ruff", *rules, "--stdin-filename", f"backends/cpu/{module}.py", "-"],
+            cwd=ROOT,
+            input=shown_backend(document),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+@pytest.mark.parametrize(("document", "module"), SHOWN)
+def test_the_file_that_a_document_shows_is_found_where_it_is_dropped(tmp_path, document, module):
+    """Drop the one file that the document shows, edit nothing."""
+    example = shown_backend(document)
     assert "._" not in "".join(re.findall(r"^(?:from|import) .*$", example, re.MULTILINE)), "a private module"
     found = listing(write_backends(tmp_path, **{module: example}))
     assert found[f"cpu-{module}"]["origin"] == f"backends.cpu.{module}"
