@@ -152,11 +152,11 @@ class Semiring:
         Raises
         ------
         ProblemError
-            If the name is taken, a function is not callable with two scalars, an identity is no number, or `kinds` has
-            other letters.
+            If the name is empty or taken, a function is not callable with two scalars, an identity is no number, or
+            `kinds` has other letters.
         """
-        if not isinstance(name, str):
-            raise ProblemError("the name of a semiring is no str", expected="a name of your own", got=repr(name))
+        if not isinstance(name, str) or not name.strip():
+            raise ProblemError("the name of a semiring is no word", expected="a name of your own", got=repr(name))
         if name in SEMIRINGS:
             raise ProblemError(f"semiring {name!r} is in the table already", fix="choose another name")
         add, multiply = (getattr(function, "py_func", function) for function in (add, multiply))  # of numba.njit

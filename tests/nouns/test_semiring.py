@@ -100,7 +100,9 @@ def test_semirings_from_functions_need_functions_and_a_free_name() -> None:
         ({"kinds": None}, "kinds is not understood"),
         ({"kinds": ["f"]}, "kinds is not understood"),
         ({"kinds": "fc"}, "kinds is not understood"),
-        ({"name": ["own"]}, "the name of a semiring is no str"),
+        ({"name": ["own"]}, "the name of a semiring is no word"),
+        ({"name": ""}, "the name of a semiring is no word"),
+        ({"name": "  "}, "the name of a semiring is no word"),
     ],
 )
 def test_semirings_from_functions_need_numbers_and_kinds(options: dict[str, Any], says: str) -> None:
