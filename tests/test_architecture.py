@@ -31,7 +31,7 @@ NOUNS = {
     "problem": {"errors", "scalars", "semiring"},
     "plan": {"errors", "problem", "scalars"},
     "operands": {"problem"},
-    "interface": {"errors", "machine", "operands", "plan", "problem", "semiring"},
+    "interface": {"errors", "machine", "operands", "plan", "problem", "semiring", "surroundings"},
     "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
     "threads": {"errors", "machine", "scalars"},

@@ -16,6 +16,7 @@ from harness.operands import Operands, write_result
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
+from harness.surroundings import is_to_end
 
 __all__ = [
     "ALIGNMENT",
@@ -151,9 +152,13 @@ def make_plan(backend: Backend, problem: Problem, machine: Machine) -> Plan:
     Raises
     ------
     PlanError
-        If what it returns is no plan; and as `Backend.plan` does.
+        If what it returns is no plan, or it tries to end the process; and as `Backend.plan` does.
     """
-    plan: object = backend.plan(problem, machine)
+    try:
+        plan: object = backend.plan(problem, machine)
+    except SystemExit as error:
+        _refuse_exit(f"{backend.name}: its plan()", error)
+        raise
     if not isinstance(plan, Plan):
         what = f"{backend.name}: its plan() returned {_shown(plan)}"
         raise _wrong(what, "a harness.plan.Plan", "return Plan(problem, machine.threads)")
@@ -166,13 +171,23 @@ def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
     Raises
     ------
     PlanError
-        If what it returns is no execution; and as `Backend.prepare` does.
+        If what it returns is no execution, or it tries to end the process; and as `Backend.prepare` does.
     """
-    execution: object = backend.prepare(plan, operands)
+    try:
+        execution: object = backend.prepare(plan, operands)
+    except SystemExit as error:
+        _refuse_exit(f"{backend.name}: its prepare()", error)
+        raise
     if not all(hasattr(execution, name) for name in ("run", "wait", "result")):
         what = f"{backend.name}: its prepare() returned {_shown(execution)}"
         raise _wrong(what, "an object with run, wait and result", "return HostExecution(operands, run)")
     return Prepared(plan, operands, execution)  # type: ignore[arg-type] # it has all methods
+
+
+def _refuse_exit(who: str, error: SystemExit) -> None:
+    """Raise PlanError in place of a backend's own `SystemExit`: it would end the program that wants a product."""
+    if not is_to_end(error):
+        raise _wrong(f"{who} raised SystemExit: {error}", "an Exception where it fails", "raise one") from error
 
 
 def _wrong(what: str, expected: str, fix: str) -> PlanError:

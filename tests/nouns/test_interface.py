@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,16 @@ class TestWhatABackendTakes:
             type("Wrong", (Sums,), {"takes": takes})
 
 
+def leave(*_: object) -> None:
+    """Do as a script that was meant to be run."""
+    sys.exit(3)
+
+
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
+        ({"plan": leave}, r"cpu-sums: its plan\(\) raised SystemExit: 3"),
+        ({"prepare": leave}, r"cpu-sums: its prepare\(\) raised SystemExit: 3"),
         ({"plan": lambda *_: None}, r"cpu-sums: its plan\(\) returned None"),
         ({"plan": lambda *_: {"threads": 1}}, r"cpu-sums: its plan\(\) returned an object of type dict"),
         ({"prepare": lambda *_: None}, r"cpu-sums: its prepare\(\) returned None"),
