@@ -566,6 +566,39 @@ def test_rows_of_one_dot_have_one_column_of_numbers(tmp_path, sheets):
     assert "lowest" not in words
 
 
+@pytest.mark.parametrize(("low", "high"), [(3.2, 9.5), (1.3, 2.2), (36, 130), (0.012, 0.013), (0.5, 40), (1e-2, 1e4)])
+def test_an_axis_of_rates_has_ticks_however_short_it_is(low, high):
+    with styled():
+        drawn = Sheet("rates")
+        (chart,) = drawn.panels()
+        chart.set_xscale("log")
+        chart.set_xlim(low, high)
+        values.decade_ticks(chart, [])
+        drawn.canvas.draw_without_rendering()
+    told = [label.get_text() for label in chart.get_xticklabels()]
+    assert 2 <= len(told) <= 7
+    assert all(low <= float(tick) <= high for tick in told)
+    assert len(set(told)) == len(told)
+
+
+def test_a_panel_none_of_whose_values_holds_is_not_drawn(tmp_path, sheets):
+    """A share of a run that took far longer than a plain one says nothing."""
+    options = {"value": "share", "peak": False, "panels": "dtype"}
+    experiment = dataclasses.replace(EXPERIMENTS["qr"], figures=(Figure("parts", "lines", "Parts", options),))
+    some = cells(EXPERIMENTS["qr"])[:2]
+    stored = [
+        dataclasses.replace(
+            cell,
+            axes={**cell.axes, "dtype": dtype},
+            facts={"share": 0.5, "seconds": {"products": slow * cell.median_ns / 1e9}},
+        )
+        for dtype, slow in (("float64", 1.0), ("float32", 9.0))
+        for cell in some
+    ]
+    drawing.draw(experiment, stored, MACHINE, tmp_path)
+    assert [panel.get_title("left") for panel in sheets["parts"].canvas.axes] == ["float64"]
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.8, 2.6), (0.5, 1.9), (0.9, 3.1)])
 def test_ticks_of_ratios_stand_apart(low, high):
     ticks = values._apart([tick for tick in values.FEW_RATIOS if low <= tick <= high], low, high)

@@ -60,7 +60,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     x_name, value = options.get("x", "n"), options.get("value", "rate")
     shown = rates.contenders(cells)
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
-    groups = {title: group for title, group in groups.items() if _says_something(value, group)} or groups
+    groups = {title: group for title, group in groups.items() if _says_something(value, group, cells)} or groups
     looks, are_launched = Looks(shown), False
     places = {title: {rates.axis(cell, x_name) for cell in group} for title, group in groups.items()}
     is_shared = bool(set.intersection(*places.values()))  # panels of other sizes would stand half empty
@@ -114,9 +114,10 @@ def _value_axis(panel: Axes, value: str, group: list[Cell], *, is_log: bool) -> 
         set_formatter(PlainLogFormatter(scale(value, group) if value == "time" else 1.0))
 
 
-def _says_something(value: str, group: Sequence[Cell]) -> bool:
-    """Return whether a panel has anything but the reference, to which its ratios are."""
-    return any(cell.is_ok and (value not in RATIOS or cell.contender != cell.reference) for cell in group)
+def _says_something(value: str, group: Sequence[Cell], cells: list[Cell]) -> bool:
+    """Return whether a panel has a value of anything but the reference, to which its ratios are."""
+    done = (cell for cell in group if cell.is_ok and (value not in RATIOS or cell.contender != cell.reference))
+    return any(np.isfinite(estimate(value, cell, cells).estimate) for cell in done)
 
 
 def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:

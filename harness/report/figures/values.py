@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, LogFormatter, MaxNLocator, NullLocator
 
 from harness.analysis import peaks, rates, read_rates, rivals, shares
 from harness.analysis.findings import regret
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-MOST_TICKS, MOST_DECADE_TICKS = 6, 4
+MOST_TICKS = 6
+FEWEST_DECADE_TICKS, MOST_DECADE_TICKS = 2, 4
 FEWEST_JOINED = 3  # points of a line: two are dots
 MANY_G, NS_OF_A_MS = 10_000, 1e6  # rates from the one on are drawn in T, times below the other in us
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
@@ -214,13 +215,19 @@ def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
 
 
 def decade_ticks(chart: Axes, cells: list[Cell]) -> None:
-    """Label the logarithmic x axis of rates at 1, 3, 10, 30 and on as far as they are seen, in the unit of `cells`."""
+    """Label the logarithmic x axis of rates at 1, 3, 10, 30 and on as far as they are seen, in the unit of `cells`.
+
+    An axis on which one of these is seen, or none, is labelled at round numbers, evenly apart.
+    """
     factor, (low, high) = scale("rate", cells), chart.get_xlim()
     powers = range(math.floor(math.log10(low * factor)), math.ceil(math.log10(high * factor)) + 1)
     ticks = [digit * 10.0**power for power in powers for digit in (1, 3)]
     seen = [tick for tick in ticks if low <= tick / factor <= high]
     if len(seen) > MOST_DECADE_TICKS:
         seen = [tick for tick in seen if math.log10(tick).is_integer()]
+    elif len(seen) < FEWEST_DECADE_TICKS:
+        round_ones = MaxNLocator(MOST_DECADE_TICKS).tick_values(low * factor, high * factor)
+        seen = [float(tick) for tick in round_ones if low <= tick / factor <= high]
     chart.xaxis.set_major_locator(FixedLocator([tick / factor for tick in seen]))
     chart.xaxis.set_major_formatter(lambda tick, _: f"{tick * factor:g}")
     chart.xaxis.set_minor_formatter(lambda _tick, _: "")
