@@ -81,7 +81,8 @@ help: ## list the targets (this)
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
 
-# Only files of this machine are written: what others have measured and drawn stays as it is. The most prominent figures
+# Only files of this machine are written: what others have measured and drawn stays as it is. With PRESET=smoke they are
+# in folders of that name, which git ignores: a try of the machinery replaces nothing that is published. The most prominent figures
 # are drawn as soon as their experiment is finished, and all in the end, when every peak is known.
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
 experiments: $(TO_MEASURE) ## measure this machine (PRESET=quick), draw its figures, write its report

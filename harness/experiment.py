@@ -22,7 +22,9 @@ from harness.machine import Machine
 from harness.problem import Problem
 from harness.surroundings import shadow_of
 
-PRESETS = ("smoke", "quick", "full")
+# A check that everything runs, and presets whose results are evidence.
+SMOKE, EVIDENCE = "smoke", ("quick", "full")
+PRESETS = (SMOKE, *EVIDENCE)
 # State of the caches when a sample begins: data of the call before, or nothing of use.
 SERIES = HOT, COLD = "hot", "cold"
 ORDERS = INTERLEAVED, GROUPED = "interleaved", "grouped"

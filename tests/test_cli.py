@@ -175,7 +175,7 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     folder, _ = results
     drawn = harness("plot", "--results", str(folder), "--figures", str(tmp_path))
     assert drawn.returncode == 0, drawn.stderr
-    assert list(tmp_path.glob("*/*.svg"))
+    assert list(tmp_path.glob("*/smoke/*.svg"))
     assert str(tmp_path) in drawn.stdout
     (slug,) = (path.parent.name for path in folder.glob("*/smoke"))
     readme, names = tmp_path / "README.md", ("ladder", f"ladder of {slug}", "ladder of another")
@@ -201,7 +201,7 @@ def test_an_experiment_without_results_is_not_drawn_in_silence(results, tmp_path
     assert answer.returncode == 2
     assert "no results of qr" in answer.stderr
     assert "python -m harness run qr" in answer.stderr
-    assert list(tmp_path.glob("*/ladder.svg")), "what has results is drawn"
+    assert list(tmp_path.glob("*/smoke/ladder.svg")), "what has results is drawn"
 
 
 def test_a_failed_cell_makes_status_1(tmp_path):

@@ -12,6 +12,7 @@ import typer
 from harness.cli import options
 from harness.errors import ExperimentError, StoreError
 from harness.run import provenance
+from harness.store import presets
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
@@ -44,13 +45,15 @@ def run(
     """
     from harness.cli import console
     from harness.cli.progress import Progress
+    from harness.machine import detect
     from harness.run import runner
     from harness.run.ending import Terminated, status_of
+    from harness.store.folders import slug_of
 
     chosen, places = options.chosen_experiments(experiments), options.values_by_axis(where)
     _check_only(only, chosen, preset)
     _check_where(places, chosen, preset)
-    provenance.require_clean(results, allow_dirty=_allows(allow_dirty, preset))
+    provenance.require_clean(results / slug_of(results, detect()) / preset, allow_dirty=allow_dirty)
     draw_now = _Drawing(preset, results, figures).draw if draw else None
     try:
         with Progress(on_experiment=draw_now) as progress:
@@ -78,15 +81,19 @@ def plot(
     ] = False,
     allow_dirty: options.AllowDirty = False,
 ) -> None:
-    """Draw the figures of every machine, or of some, from stored results alone."""
+    """Draw the figures of every machine, or of some, from stored results alone.
+
+    Those of preset smoke go to a folder of that name: they replace no others.
+    """
     from harness.cli import console
 
     chosen, known = options.chosen_experiments(experiments), set[str]()
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
-        provenance.require_clean(figures / slug, allow_dirty=_allows(allow_dirty, preset))
+        folder = presets.folder_of(figures, slug, cells)
+        provenance.require_clean(folder, allow_dirty=allow_dirty)
         known.update(cell.experiment for cell in cells)
-        drawn = _drawn(chosen, cells, owner, figures / slug, decided=decided)
-        console.print_lines(f"figures  {figures / slug}  ({len(drawn)} files)")
+        drawn = _drawn(chosen, cells, owner, folder, decided=decided)
+        console.print_lines(f"figures  {folder}  ({len(drawn)} files)")
     absent = [name for name in experiments or () if name not in known]
     if absent:
         names = " ".join(absent)
@@ -112,7 +119,7 @@ def report(
 ) -> None:
     """Write the report of each machine, or of some, from stored results alone, and print what the ladder found.
 
-    It shows the figures that `plot` has drawn, and goes beside the results.
+    It shows the figures that `plot` has drawn, and goes beside the results: that of preset smoke among those of smoke.
     """
     from harness.cli import console
     from harness.machine import detect
@@ -122,9 +129,9 @@ def report(
     chosen, mark = options.chosen_experiments(None), provenance.mark()
     this = slug_of(results, detect())
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
-        provenance.require_clean(results / slug, allow_dirty=_allows(allow_dirty, preset))
-        provenance.require_clean(*(readme or []), allow_dirty=allow_dirty)
-        written = machine_report.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
+        shown, folder = (presets.folder_of(root, slug, cells) for root in (figures, results))
+        provenance.require_clean(folder, *(readme or []), allow_dirty=allow_dirty)
+        written = machine_report.write(chosen, cells, owner, shown, folder, mark=mark)
         if slug == this:
             ladder = next(experiment for experiment in chosen if experiment.name == tables.HEADLINE)
             console.print_table(*tables.headline(ladder, cells), numeric=tables.HEADLINE_NUMBERS)
@@ -162,7 +169,7 @@ class _Drawing:
             return ""
         try:
             ((slug, cells, owner),) = options.recorded(self._results, self._preset, [options.THIS])
-            drawn = _drawn(chosen, cells, owner, self._figures / slug)
+            drawn = _drawn(chosen, cells, owner, presets.folder_of(self._figures, slug, cells))
         except Exception as error:  # noqa: BLE001 a figure can be drawn later too, and what is not measured cannot
             return f"the figures of {name} could not be drawn: {error}"
         return "\n".join(f"figure   {path}" for path in drawn if path.suffix == ".svg")
@@ -174,11 +181,6 @@ def _commands(preset: str, results: Path, figures: Path) -> str:
     given = [f"{name} {path}" for name, (path, default) in chosen.items() if path != default]
     rest = " ".join(["--preset", preset, "--machine", options.THIS, *given])
     return " && ".join(f"{Path(sys.executable)} -m harness {command} {rest}" for command in ("plot", "report"))
-
-
-def _allows(allow_dirty: bool, preset: str | None) -> bool:
-    """Return whether changed sources do not matter: preset smoke shows that everything works, and is no evidence."""
-    return allow_dirty or preset == "smoke"
 
 
 def _check_only(only: list[str] | None, chosen: list[Experiment], preset: str) -> None:

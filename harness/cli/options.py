@@ -118,7 +118,8 @@ def recorded(
 ) -> Iterator[tuple[str, list[Cell], Machine]]:
     """Yield the slug, the cells and the fingerprint of each of `machines`, or of all.
 
-    Cells are of `preset`; without one, each is of the largest preset that has it (`harness.store.presets`).
+    Cells are of `preset`; without one, each is of the largest preset that has it (`harness.store.presets`), and of
+    smoke where a machine has nothing else.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def recorded(
             fix="" if mistyped else f"make experiments{f' PRESET={preset}' if preset else ''}, or --results FOLDER",
         )
     for slug in chosen:
-        stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]
+        stores = presets.stores_of(results, slug, preset)
         cells = presets.cells_of_machine(stores)
         machine = stores[-1].machine()
         for records in stores:

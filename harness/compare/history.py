@@ -20,7 +20,8 @@ from harness.report import tables
 from harness.stats import changepoints, statistics
 from harness.stats.changepoints import LevelChange
 from harness.stats.statistics import Interval
-from harness.store.store import Cell, Store, presets
+from harness.store.presets import stores_of
+from harness.store.store import Cell
 
 MINIMUM_CHANGE = 0.02
 FALSE_DISCOVERY_RATE = 0.05
@@ -70,8 +71,7 @@ def collect(results_root: Path, slug: str) -> list[Series]:
     Holds the samples of one run of one experiment at a time.
     """
     series: dict[str, Series] = {}
-    for preset in presets(results_root, slug):
-        store = Store(results_root / slug / preset)
+    for store in stores_of(results_root, slug):
         for experiment in store.experiments():
             for _, cells in groupby(store.every_cell(experiment), key=lambda cell: cell.run):
                 for cell, point in _points(list(cells)):

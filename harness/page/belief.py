@@ -11,7 +11,7 @@ from harness.analysis import calibration, caveats, conditions, rates
 from harness.experiment import content_hash
 from harness.page.recorded import Recorded
 from harness.stats.statistics import median, quantiles
-from harness.store import store
+from harness.store import presets
 from harness.store.store import Cell
 
 NOT_CALIBRATED = "not calibrated: python -m harness calibrate finds out how often verdicts are false there"
@@ -56,10 +56,10 @@ def belief(recorded: Recorded) -> Belief:
 def spreads(folder: Path) -> list[Spread]:
     """Return the cells that several runs of the same source have measured below `folder`, the widest spread first."""
     runs: dict[str, dict[str, Cell]] = {}
-    for preset in store.presets(folder.parent, folder.name):
-        for cell in store.Store(folder / preset).every_cell():
+    for records in presets.stores_of(folder.parent, folder.name):
+        for cell in records.every_cell():
             if cell.is_ok and not rates.is_roof(cell):
-                same = [cell.experiment, preset, cell.case, cell.contender, cell.record.get("source", "")]
+                same = [cell.experiment, cell.preset, cell.case, cell.contender, cell.record.get("source", "")]
                 runs.setdefault(content_hash(same), {})[cell.run] = cell
     found = []
     for cells in runs.values():

@@ -160,7 +160,7 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
             expected=f"one of {', '.join(slugs)}" if slugs else "",
             fix=f"python -m harness run {experiment}",
         )
-    stores = [store.Store(root / machine / preset) for preset in store.presets(root, machine)]
+    stores = presets.stores_of(root, machine)
     others = [name for records in stores for name in records.experiments() if name != experiment]
     roofs = tuple(cell for cell in presets.cells_of_machine(stores, others) if rates.is_peak(cell))
     return Results(known[experiment], stores[-1].machine(), tuple(cells), roofs)
@@ -168,10 +168,9 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
 
 def _measured(root: Path, slug: str, experiment: str) -> list[Store]:
     """Return the stores of a machine that have the experiment."""
-    from harness.store import store
+    from harness.store import presets
 
-    stores = (store.Store(root / slug / preset) for preset in store.presets(root, slug))
-    return [records for records in stores if experiment in records.experiments()]
+    return [records for records in presets.stores_of(root, slug) if experiment in records.experiments()]
 
 
 def _last_time(root: Path, slug: str, experiment: str) -> str:

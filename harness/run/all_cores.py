@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.errors import Declined
-from harness.experiment import PEAK_TASK
+from harness.experiment import PEAK_TASK, SMOKE
 from harness.run.process import WorkerFailed, WorkerProcess
 from harness.run.process.pool import Slot
 
@@ -55,7 +55,7 @@ class Gate:
     @classmethod
     def of_preset(cls, preset: str) -> Gate:
         """Return the gate of a run of `preset`: times of ``smoke`` are no evidence, so that nobody waits for them."""
-        return cls(most_s=0.0 if preset == "smoke" else OF_A_RUN_S)
+        return cls(most_s=0.0 if preset == SMOKE else OF_A_RUN_S)
 
     def wait(self, threads: int, gain: Callable[[], float]) -> dict[str, Any]:
         """Wait until ``gain()`` is at least `ENOUGH` of `threads`, or time is up.

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.experiment import SMOKE
 from harness.machine import VERSION
 from harness.store.schema import DIRTY, UNKNOWN
 
@@ -93,7 +94,8 @@ def require_clean(*targets: Path, allow_dirty: bool) -> None:
     Parameters
     ----------
     targets : Path
-        Files to be written. Only those below `experiments/` of this checkout, and its README.md, are evidence.
+        Files to be written. Only those below `experiments/` of this checkout, and its README.md, are evidence; those
+        in a folder of preset smoke show that everything works, and are none.
     allow_dirty : bool
         Write all the same; the caller marks the output.
 
@@ -103,7 +105,7 @@ def require_clean(*targets: Path, allow_dirty: bool) -> None:
         If a target is evidence and sources differ from the commit.
     """
     files = () if allow_dirty else changed()
-    evidence = [path for path in targets if any(path.resolve().is_relative_to(ROOT / name) for name in EVIDENCE)]
+    evidence = [path for path in map(Path.resolve, targets) if _is_evidence(path)]
     if files and evidence:
         more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
         raise HarnessError(
@@ -113,3 +115,9 @@ def require_clean(*targets: Path, allow_dirty: bool) -> None:
             fix=f"commit or stash them; or write elsewhere (--results, --figures); or {ALLOW_DIRTY} (make:"
             " ALLOW_DIRTY=1), and what is written is marked",
         )
+
+
+def _is_evidence(path: Path) -> bool:
+    """Return whether the file or folder at the absolute `path` is to be repeatable."""
+    inside = path.relative_to(ROOT).parts if path.is_relative_to(ROOT) else ()
+    return bool(inside) and inside[0] in EVIDENCE and SMOKE not in inside

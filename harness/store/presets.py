@@ -1,5 +1,7 @@
 """Choose among the presets of a machine: each point of an experiment from the largest preset that has it.
 
+Preset smoke is no evidence, and never stands beside it. What is made of it has folders of its own, which git ignores.
+
 Where a larger preset asks the same at other sizes, at as many or more, those of a smaller one are left out: one
 question would stand there twice. Pure.
 """
@@ -8,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
-from harness.experiment import PRESETS, Json, content_hash
+from harness.experiment import EVIDENCE, SMOKE, Json, content_hash
+from harness.store import store
 from harness.store.store import Cell, Store
 
 # Axes that are numbers and no sizes: a point with others of them is another question.
@@ -18,17 +22,34 @@ NO_SIZES = ("threads", "ranks")
 SIZE, SIZES = "size", re.compile(r"\d[\d,]*( x \d[\d,]*)+$")
 
 
+def stores_of(results_root: Path | str, slug: str, preset: str | None = None) -> list[Store]:
+    """Return the stores that are shown of a machine, the smallest preset first.
+
+    That of `preset`; without one those of all presets but smoke, or that of smoke if the machine has no others.
+    """
+    recorded = [preset] if preset else store.presets(results_root, slug)
+    shown = [name for name in recorded if name in EVIDENCE] or recorded
+    return [Store(Path(results_root) / slug / name) for name in shown]
+
+
+def folder_of(root: Path, slug: str, cells: Iterable[Cell]) -> Path:
+    """Return the folder below `root` of figures or pages of `cells`: the machine's; ``smoke`` in it for those of smoke.
+
+    So what is tried out never replaces what is published.
+    """
+    return root / slug / (SMOKE if {cell.preset for cell in cells} == {SMOKE} else "")
+
+
 def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None = None) -> list[Cell]:
     """Return the cells to show of a machine: each point on an experiment's axes from the largest preset that has it.
 
-    A point whose cells have no time anywhere is taken from the largest preset too. Preset smoke is no evidence: its
-    cells stand where an experiment has no others. Points of a smaller preset that differ from those of a larger one in
-    sizes alone are left out, if the larger one has as many.
+    A point whose cells have no time anywhere is taken from the largest preset too. Points of a smaller preset that
+    differ from those of a larger one in sizes alone are left out, if the larger one has as many.
 
     Parameters
     ----------
     stores : sequence of Store
-        Of one machine, the smallest preset first.
+        Of one machine, the smallest preset first, as `stores_of` returns them.
     experiments : iterable of str, optional
         Of these alone, which it has recorded; by default of all that it has.
     """
@@ -36,11 +57,9 @@ def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None 
     if experiments is None:
         experiments = (name for records in stores for name in records.experiments())
     for name in sorted({*experiments}):
-        recorded = [records for records in stores if name in records.experiments()]
-        evidence = [records for records in recorded if records.folder.name != PRESETS[0]] or recorded
         by_point: dict[str, list[Cell]] = {}
         asked: dict[str, list[tuple[int, set[str]]]] = {}  # of each preset from the largest on, by question
-        for records in reversed(evidence):
+        for records in reversed([records for records in stores if name in records.experiments()]):
             points = dict[str, list[Cell]]()
             for cell in records.cells(name):
                 points.setdefault(content_hash(cell.axes), []).append(cell)

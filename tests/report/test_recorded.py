@@ -1,5 +1,7 @@
 """Which preset's cells are shown where a machine has several, and none is named."""
 
+import shutil
+
 import pytest
 
 from harness.cli.options import recorded
@@ -76,10 +78,12 @@ def test_where_the_largest_preset_has_no_time_the_next_stands(results):
 
 def test_smoke_stands_alone_or_not_at_all(results):
     smoke = Store(results / "m" / "smoke")
-    smoke.append(cell(experiment="ladder", preset="smoke", axes={"n": 3}), machine=MACHINE)
-    assert ("ladder", "smoke") not in shown(results)
-    smoke.append(cell(experiment="new", preset="smoke"), machine=MACHINE)
-    assert ("new", "smoke") in shown(results)
+    for name, axes in (("ladder", {"n": 3}), ("new", {"n": 64})):
+        smoke.append(cell(experiment=name, preset="smoke", axes=axes), machine=MACHINE)
+    assert {preset for _, preset in shown(results)} == {"quick", "full"}
+    for preset in ("quick", "full"):
+        shutil.rmtree(results / "m" / preset)
+    assert {preset for _, preset in shown(results)} == {"smoke"}
 
 
 def test_the_preset_that_is_named_alone(results):

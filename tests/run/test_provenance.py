@@ -81,7 +81,8 @@ def test_changed_and_new_sources_are_refused_as_evidence(checkout, name):
         assert name in caught.value.got
         assert "--allow-dirty" in caught.value.fix
         provenance.require_clean(checkout / target, allow_dirty=True)
-    provenance.require_clean(checkout.parent / "elsewhere", checkout / "build", allow_dirty=False)
+    tried = checkout / "experiments" / "results" / "m" / "smoke"
+    provenance.require_clean(checkout.parent / "elsewhere", checkout / "build", tried, allow_dirty=False)
 
 
 def test_a_removed_source_is_a_change(checkout):
@@ -152,20 +153,26 @@ def test_asked_for_or_of_preset_smoke_they_go_on(changed_sources, options, tmp_p
     assert "no results" in raised.what
 
 
-@pytest.fixture
-def two_machines(tmp_path):
-    """Record the same on this machine and on another, and draw nothing."""
+def record(results, preset):
+    """Record the same on this machine and on another."""
     for slug in (detect().slug, "another"):
-        store = Store(tmp_path / "results" / slug / "smoke")
+        store = Store(results / slug / preset)
         store.append(begun(experiments=["ladder"]))
         axes = {"m": 8, "n": 8, "k": 8, "dtype": "float64", "semiring": "plus_times", "role": "product"}
-        store.append(cell(preset="smoke", axes=axes, commit="abc-dirty"), machine=MACHINE)
+        store.append(cell(preset=preset, axes=axes, commit="abc-dirty"), machine=MACHINE)
         store.append(done())
+
+
+@pytest.fixture
+def two_machines(tmp_path):
+    """Return a folder with results of this machine and of another; nothing is drawn."""
+    record(tmp_path / "results", "quick")
     return tmp_path
 
 
-def test_a_table_of_the_readme_is_evidence_of_any_preset(changed_sources, two_machines):
-    readme, results = provenance.ROOT / "README.md", two_machines / "results"
+def test_a_table_of_the_readme_is_evidence_of_any_preset(changed_sources, tmp_path):
+    readme, results = provenance.ROOT / "README.md", tmp_path / "results"
+    record(results, "smoke")
     before = readme.read_bytes()
     raised = invoke("report", "--preset", "smoke", "--results", results, "--readme", readme).exception
     assert "README.md" in raised.what
@@ -199,7 +206,7 @@ def test_plot_and_report_of_this_machine_touch_no_file_of_another(two_machines):
     before, own = files(two_machines), detect().slug
     for command in ("plot", "report"):
         folders = ("--results", two_machines / "results", "--figures", two_machines / "figures")
-        answer = invoke(command, "--machine", "this", "--preset", "smoke", *folders)
+        answer = invoke(command, "--machine", "this", "--preset", "quick", *folders)
         assert answer.exit_code == 0, answer.output
     after = files(two_machines)
     assert {name: after[name] for name in before} == before
@@ -208,6 +215,31 @@ def test_plot_and_report_of_this_machine_touch_no_file_of_another(two_machines):
     assert {name.split("/")[1] for name in new} == {own}
     shown = invoke("results", "--machine", "this", "--results", two_machines / "results", "--json", "--by", "cell")
     assert {cell["machine"] for cell in json.loads(shown.output)} == {own}
+
+
+@pytest.mark.parametrize("has_evidence", [True, False])
+def test_figures_and_report_of_preset_smoke_replace_no_others_and_are_no_files_of_git(tmp_path, has_evidence):
+    folders = ("--results", tmp_path / "results", "--figures", tmp_path / "figures")
+    if has_evidence:
+        record(tmp_path / "results", "quick")
+        assert [invoke(command, *folders).exit_code for command in ("plot", "report")] == [0, 0]
+    record(tmp_path / "results", "smoke")
+    before = files(tmp_path)
+    for command in ("plot", "report"):
+        chosen = ["--preset", "smoke"] if has_evidence else []
+        answer = invoke(command, "--machine", "this", *chosen, *folders)
+        assert answer.exit_code == 0, answer.output
+    assert str(tmp_path / "results" / detect().slug / "smoke" / "report.md") in answer.output
+    after = files(tmp_path)
+    assert {name: after[name] for name in before} == before
+    assert set(after) > set(before)
+    made = [f"experiments/{name}" for name in (*(after.keys() - before.keys()), *before) if "/smoke/" in name]
+    assert len(made) >= len(after.keys() - before.keys()) + 4, "two stores of cells and runs"
+    ignored = provenance.git(provenance.ROOT, "check-ignore", *made).stdout.splitlines()
+    assert sorted(ignored) == sorted(made)
+    if has_evidence:
+        assert invoke("plot", "--machine", "this", *folders).exit_code == 0
+        assert files(tmp_path) == after, "smoke is no evidence, and never stands beside it"
 
 
 def test_a_machine_without_results_is_an_error_that_says_which_have_some(two_machines):
