@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis import caveats, rates, shares
 from harness.analysis.findings import DETAILS, FINDINGS, PLACES, libraries
-from harness.experiment import Experiment, Figure
+from harness.experiment import Experiment, Figure, content_hash
 from harness.store.store import Cell
 
 # If this part of the ratios of a figure is undecided, or more, its title says so, and it is not published.
@@ -135,6 +135,19 @@ def details_of_figure(figure: Figure, of: Shown) -> str:
     """Return what its cells have found besides, too long for a title; mostly nothing."""
     name = figure.options.get("finding", "")
     return DETAILS[name]([*of.cells, *of.peaks], figure.options) if name in DETAILS else ""
+
+
+def fingerprint(figure: Figure, of: Shown) -> str:
+    """Return 16 hexadecimal digits that name what a figure is made of: its cells, and what is said of them.
+
+    Peaks that other experiments measured count by what is said: most of them bound nothing that it shows.
+    """
+    said = [of_figure(figure, of), below_title(figure, of), details_of_figure(figure, of)]
+    shown = [
+        [cell.experiment, cell.preset, cell.run, cell.time, cell.axes, cell.contender, cell.samples_ns, cell.facts]
+        for cell in of.cells
+    ]
+    return content_hash([said, shown])
 
 
 def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:

@@ -1,8 +1,9 @@
 """The report of a machine in Markdown, from stored results alone.
 
 It is ``<results>/<machine slug>/report.md``. It begins with what each experiment has found. It shows the most
-prominent figures by their relative path, and links to the others. Every cell is in ``cells.csv`` beside it. Cells
-without a time, and doubts about times, stand in the section of their experiment and within the figures.
+prominent figures by their relative path, and links to the others, if they were drawn from the cells that it speaks of.
+Every cell is in ``cells.csv`` beside it. Cells without a time, and doubts about times, stand in the section of their
+experiment and within the figures.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from harness.analysis import answers, caveats, rates
 from harness.experiment import Experiment
 from harness.machine import Machine
-from harness.report import answers_by_place, closing, tables
+from harness.report import answers_by_place, closing, drawn, tables
 from harness.report.tables import byte_size, markdown_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
@@ -66,7 +67,7 @@ def write(
         Of one preset.
     machine : Machine
     figures : Path
-        Folder of this machine's figures; those that are there are shown.
+        Folder of this machine's figures; those of `cells` that are there are shown.
     results : Path
         Folder of this machine's results; the report goes there.
     mark : str
@@ -162,12 +163,14 @@ def _section(
 ) -> str:
     """Return the section of one experiment: finding, question, prominent figures, links, caveats; rows without any."""
     recorded = [cell for cell in cells if cell.experiment == experiment.name]
-    pictures, links, left_out = [], [], []
+    pictures, links, left_out, outdated = [], [], [], []
     for figure in experiment.figures:
         path = Path(os.path.relpath(shown.figures / f"{figure.name}.svg", shown.results)).as_posix()
         of = answers.shown(figure, experiment.name, cells)
-        if not (shown.figures / f"{figure.name}.svg").exists():
+        if not drawn.is_drawn(shown.figures, figure):
             left_out += [figure.title + doubt] if (doubt := answers.doubt(figure, of)) else []
+        elif not drawn.is_current(shown.figures, figure, of):
+            outdated.append(figure.title)
         elif figure.name in prominent:
             finding = answers.of_figure(figure, of)
             pictures.append(f"![{finding or figure.title}]({path})")
@@ -188,12 +191,18 @@ def _section(
                     *(f"{detail}." for detail in details if detail),
                     f"{experiment.question} See also: {more}."
                     + (f" Not drawn: {', '.join(left_out)}." if left_out else "")
+                    + (_told_outdated(experiment, outdated) if outdated else "")
                     + (f" {_folded('Caveats', known)}" if known else ""),
                 ]
             ),
             *body,
         ]
     )
+
+
+def _told_outdated(experiment: Experiment, titles: Sequence[str]) -> str:
+    command = f"`python -m harness plot {experiment.name}`"
+    return f" Drawn from other cells, so not shown: {', '.join(titles)} ({command} draws anew)."
 
 
 def _folded(title: str, sentences: Sequence[str]) -> str:
@@ -247,7 +256,8 @@ def _prominent(experiments: Sequence[Experiment], cells: Sequence[Cell], figures
         figure
         for experiment in experiments
         for figure in experiment.figures
-        if figure.prominence and (figures / f"{figure.name}.svg").exists()
-        if answers.of_figure(figure, answers.shown(figure, experiment.name, cells))
+        if figure.prominence
+        for of in [answers.shown(figure, experiment.name, cells)]
+        if drawn.is_current(figures, figure, of) and answers.of_figure(figure, of)
     ]
     return {figure.name for figure in sorted(there, key=lambda figure: -figure.prominence)[:MOST_FIGURES]}

@@ -115,8 +115,8 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
 def test_a_page_shows_the_most_prominent_figures_and_links_to_the_others(tmp_path, monkeypatch):
     sweep = EXPERIMENTS["size_sweep"]
     own = [*cells(sweep), *cells(LADDER)]
-    for figure in [*sweep.figures, *LADDER.figures]:
-        (tmp_path / f"{figure.name}.svg").touch()
+    for experiment in (sweep, LADDER):
+        drawing.draw(experiment, own, MACHINE, tmp_path)
     monkeypatch.setattr(machine_report, "MOST_FIGURES", 1)
     text = machine_report.write([LADDER, sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     assert re.findall(r"!\[[^]]*\]\((\w+).svg\)", text) == ["ladder"]
@@ -127,6 +127,24 @@ def test_a_page_shows_the_most_prominent_figures_and_links_to_the_others(tmp_pat
         (tmp_path / f"{figure.name}.svg").unlink()
     text = machine_report.write([LADDER, sweep], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     assert text.count("| case | contender |") == 2, "without a figure there are rows"
+
+
+def test_a_page_shows_no_figure_that_was_drawn_from_other_cells(tmp_path):
+    def page_of(own):
+        return machine_report.write([LADDER], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+
+    first = cells(LADDER)
+    of_smoke = [dataclasses.replace(cell, preset="smoke") for cell in first]
+    slower = [dataclasses.replace(first[0], samples_ns=[[9e9]]), *first[1:]]
+    drawing.draw(LADDER, first, MACHINE, tmp_path)
+    assert page_of(first).count("![") == 1
+    for own in (of_smoke, slower, first[:-1]):
+        text = page_of(own)
+        assert "ladder.svg" not in text
+        assert f"Drawn from other cells, so not shown: {LADDER.figures[0].title}" in text
+        assert "| case | contender |" in text, "its rows stand there"
+    (tmp_path / "ladder.svg").write_text("<svg/>", encoding="utf-8")
+    assert "ladder.svg" not in page_of(first), "of unknown cells"
 
 
 def section(text: str) -> list[str]:

@@ -150,6 +150,7 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet = Sheet(figure.title)
     sheet.names = libraries.families(shown)
     table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
+    sheet.identifier = answers.fingerprint(figure, of)
     sheet.title = answers.of_figure(figure, of) or figure.title
     sheet.subtitle = answers.below_title(figure, of)
     details = answers.details_of_figure(figure, of)

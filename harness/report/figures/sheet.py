@@ -75,12 +75,15 @@ class Sheet:
         What is shown, or empty.
     names : dict
         What stands behind the name of a series in the legend.
+    identifier : str or None
+        Names what the figure is made of, in the metadata of its SVG.
     """
 
     def __init__(self, title: str) -> None:
         self.title = title
         self.subtitle = ""
         self.names: dict[str, str] = {}
+        self.identifier: str | None = None
         self.canvas = Canvas(figsize=(WIDTH, 4), dpi=PNG_DPI, layout="constrained")  # text is measured as it is drawn
         FigureCanvasAgg(self.canvas)
         self.legend: dict[str, Line2D] = {}
@@ -119,7 +122,8 @@ class Sheet:
         self._lay_out(footer)
         path.parent.mkdir(parents=True, exist_ok=True)
         svg, png = io.StringIO(), io.BytesIO()
-        self.canvas.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": self.title})
+        about = {"Date": None, "Creator": None, "Title": self.title, "Identifier": self.identifier}
+        self.canvas.savefig(svg, format="svg", metadata=about)
         self.canvas.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
         written = files(path)
         write_whole(written[0], _described(svg.getvalue(), f"{self.subtitle}. {footer}"))
