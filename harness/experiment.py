@@ -119,12 +119,15 @@ class Case:
         JSON object handed to every contender's task: for a product ``{"problem": ..., "seed": ...}``.
     reference : str
         Label of the contender that paired ratios are taken to; the first by default.
+    left_out : tuple of str
+        Labels of further contenders that are not measured this time: it is a part of the case.
     """
 
     axes: Json
     contenders: tuple[Contender, ...]
     arguments: Json = field(default_factory=dict)
     reference: str = ""
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         labels = [contender.label for contender in self.contenders]
@@ -151,6 +154,15 @@ class Case:
             return self
         contenders = tuple(dataclasses.replace(c, label=f"{c.label} ({COLD})") for c in self.contenders)
         return Case({**self.axes, "series": COLD}, contenders, self.arguments, f"{self.reference} ({COLD})")
+
+    def of_contenders(self, is_chosen: Callable[[Contender], bool]) -> Case | None:
+        """Return the part of this case with the contenders that are chosen, and the reference; None without any."""
+        chosen = {c.label for c in self.contenders if is_chosen(c)}
+        if not chosen:
+            return None
+        kept = tuple(c for c in self.contenders if c.label in chosen | {self.reference})
+        left_out = tuple(c.label for c in self.contenders if c not in kept)
+        return dataclasses.replace(self, contenders=kept, left_out=left_out)
 
     @property
     def key(self) -> str:

@@ -86,7 +86,9 @@ def run(
 ) -> Summary:
     """Run `experiments` and record every cell below `results_root`.
 
-    If the last run on this machine was stopped before its end, it is resumed: recorded cases are not measured again.
+    If the last run on this machine was stopped before its end, and was of the same `only` and `where`, it is resumed:
+    recorded cases are not measured again. A run with either replaces nothing that it does not measure
+    (`harness.store.current`).
 
     Parameters
     ----------
@@ -111,14 +113,14 @@ def run(
     KeyboardInterrupt
         As usual. Recorded cells are kept; no process is left behind.
     """
-    machine = detect()
+    machine, part = detect(), _part(only, where or {})
     store = Store(Path(results_root) / slug_of(results_root, machine) / preset)
     plan = [
         (experiment, _restricted(experiment.cases(preset, machine), only, where or {})) for experiment in experiments
     ]
     with store.exclusive(), descendants.adopting():
         store.require_readable(experiment.name for experiment in experiments)  # before hours are spent on more of it
-        resumed = None if fresh else store.unfinished_run(machine)
+        resumed = None if fresh else store.unfinished_run(machine, part)
         runner = _Runner(
             store,
             machine,
@@ -130,7 +132,7 @@ def run(
             Gate.of_preset(preset),
         )
         try:
-            runner.run(plan, is_resumed=resumed is not None, is_complete=not (only or where))
+            runner.run(plan, is_resumed=resumed is not None, part=part)
         finally:
             with ending.delayed():  # a second Ctrl-C must leave no process behind
                 runner.pool.kill()
@@ -153,8 +155,12 @@ class _Runner:
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     recorded: int = 0
 
-    def run(self, plan: list[tuple[Experiment, list[Case]]], *, is_resumed: bool, is_complete: bool) -> None:
-        """Measure the cases of all experiments; record begin and end of the run, and the experiments it completed."""
+    def run(self, plan: list[tuple[Experiment, list[Case]]], *, is_resumed: bool, part: Mapping[str, Any]) -> None:
+        """Measure the cases of all experiments; record begin and end of the run, and the experiments it completed.
+
+        Of a `part` none is complete.
+        """
+        is_complete = not part
         names = [experiment.name for experiment, _ in plan]
         known = {name: self.store.keys_of_run(name, self.run_id) if is_resumed else set() for name in names}
         for text in self.store.notices:
@@ -166,7 +172,7 @@ class _Runner:
             seconds=sum(self._seconds(experiment, case) for experiment, cases in plan for case in cases),
         )
         begun = {"kind": "run", "run": self.run_id, "machine": self.machine.key, "time": _now()}
-        self.store.append({**begun, "experiments": names})
+        self.store.append({**begun, "experiments": names, "part": part})
         for experiment, cases in plan:
             self.observer.experiment_started(experiment.name, len(cases))
             for case in cases:
@@ -239,6 +245,7 @@ def _record(
         "threads": contender.threads,
         "environment": dict(contender.environment),
         "reference": case.reference,
+        "left_out": list(case.left_out),
         "status": entrant.status,
         "reason": entrant.reason,
         "series": case.series,
@@ -263,18 +270,19 @@ def _columns(readings: list[list[Mapping[str, float]]]) -> dict[str, list[list[f
     return {name: [[sample.get(name) for sample in process] for process in readings] for name in names}
 
 
+def _part(only: Collection[str], where: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """Return what a run is restricted to, as JSON in one order; empty if it measures every case as it is."""
+    places = {axis: sorted({*values}) for axis, values in sorted(where.items())}
+    return {**({"only": sorted({*only})} if only else {}), **({"where": places} if places else {})}
+
+
 def _restricted(cases: list[Case], only: Collection[str], where: Mapping[str, Collection[str]]) -> list[Case]:
     """Return the cases at `where` that have a contender named by `only`, with those contenders and the reference."""
     cases = [case for case in cases if all(str(case.axes.get(axis)) in values for axis, values in where.items())]
     if not only:
         return cases
-    restricted = []
-    for case in cases:
-        chosen = [c for c in case.contenders if c.label in only or c.arguments.get("backend") in only]
-        if chosen:
-            kept = tuple(c for c in case.contenders if c in chosen or c.label == case.reference)
-            restricted.append(dataclasses.replace(case, contenders=kept))
-    return restricted
+    parts = (case.of_contenders(lambda c: c.label in only or c.arguments.get("backend") in only) for case in cases)
+    return [part for part in parts if part is not None]
 
 
 def _new_run_id() -> str:

@@ -8,6 +8,7 @@ question would stand there twice. Pure.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -43,8 +44,9 @@ def folder_of(root: Path, slug: str, cells: Iterable[Cell]) -> Path:
 def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None = None) -> list[Cell]:
     """Return the cells to show of a machine: each point on an experiment's axes from the largest preset that has it.
 
-    A point whose cells have no time anywhere is taken from the largest preset too. Points of a smaller preset that
-    differ from those of a larger one in sizes alone are left out, if the larger one has as many.
+    A point whose cells have no time anywhere is taken from the largest preset too. A case of which only a part was
+    measured stands where no preset has a time of the whole, and is not counted in what follows. Points of a smaller
+    preset that differ from those of a larger one in sizes alone are left out, if the larger one has as many.
 
     Parameters
     ----------
@@ -64,8 +66,7 @@ def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None 
             for cell in records.cells(name):
                 points.setdefault(content_hash(cell.axes), []).append(cell)
             for point, own in points.items():
-                if not any(cell.is_ok for cell in by_point.get(point, ())):
-                    by_point[point] = own if any(cell.is_ok for cell in own) else by_point.get(point, own)
+                by_point[point] = max(by_point.get(point, own), own, key=_worth)
             for question, found in _by_question(points).items():
                 asked.setdefault(question, []).append(found)
         answered = {question: _of_larger_presets(found) for question, found in asked.items()}
@@ -73,13 +74,25 @@ def cells_of_machine(stores: Sequence[Store], experiments: Iterable[str] | None 
     return cells
 
 
+class _Worth(enum.IntEnum):
+    """What the cells of a point say."""
+
+    NO_TIME, PART, WHOLE = range(3)
+
+
+def _worth(own: Sequence[Cell]) -> _Worth:
+    if not any(cell.is_ok for cell in own):
+        return _Worth.NO_TIME
+    return _Worth.PART if own[0].is_of_part else _Worth.WHOLE
+
+
 def _by_question(points: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[int, set[str]]]:
-    """Return by what they ask, whatever the sizes, how many points have a time, and all of them."""
+    """Return by what they ask, whatever the sizes, how many points have a time of a whole case, and all of them."""
     found: dict[str, tuple[int, set[str]]] = {}
     for point, own in points.items():
         question = _question(own[0].axes)
         timed, alike = found.get(question, (0, set[str]()))
-        found[question] = timed + any(cell.is_ok for cell in own), alike | {point}
+        found[question] = timed + (_worth(own) == _Worth.WHOLE), alike | {point}
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from harness.registry import RENAMED
 from harness.store.held_sources import HELD_BY
 
-SCHEMA = 4
+SCHEMA = 5
 
 Record = dict[str, Any]
 
@@ -57,6 +57,7 @@ CELL = (
     Field("threads", int, "threads it was allowed", "threads"),
     Field("environment", dict, "variables of its processes, beside those of the harness", since=4, unknown={}),
     Field("reference", str, "label of the contender that paired ratios are taken to"),
+    Field("left_out", list, "contenders of the case that the run left out (`--only`)", since=5, unknown=[]),
     Field("series", str, "what the caches held when a sample began: `hot` or `cold`", since=2, unknown="hot"),
     Field("budget", dict, "how long it was to be sampled, as `harness.experiment.Budget`", since=2, unknown={}),
     Field("status", str, "`ok`, `failed`, `declined` or `missing`; only `ok` has samples"),
@@ -111,6 +112,7 @@ INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
         ("readings", "*"): list,
         ("readings", "*", "*"): list,
         ("load", "*"): _NUMBER,
+        ("left_out", "*"): str,
         ("loops", "*"): _NUMBER,
         ("warm_up_calls", "*"): _NUMBER,
     },
@@ -122,7 +124,7 @@ INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
         ("machine", "simd"): list,
         **{("machine", name, "*"): str for name in ("packages", "gpu", "simd")},
     },
-    "run": {("experiments",): list, ("experiments", "*"): str},
+    "run": {("experiments",): list, ("experiments", "*"): str, ("part",): dict},
     "done": {("experiments",): list, ("experiments", "*"): str},
 }
 # What a fingerprint has at least.
@@ -130,7 +132,7 @@ _MACHINE = ("cpu", "cores", "threads", "l1d", "l2", "l3")
 
 
 # Fields in which backends are named: in labels, options or messages.
-NAMING = ("axes", "contender", "arguments", "case_arguments", "reference", "reason")
+NAMING = ("axes", "contender", "arguments", "case_arguments", "reference", "left_out", "reason")
 _OLD_NAMES = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, RENAMED))})(?![\w-])")
 
 
@@ -217,5 +219,5 @@ def _to_3(record: Record) -> Record:
 
 
 # By the schema that they lead to, from the one before: the fields that change, of a cell.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {2: _to_2, 3: _to_3, 4: lambda _: {}}
+MIGRATIONS: dict[int, Callable[[Record], Record]] = {2: _to_2, 3: _to_3, 4: lambda _: {}, 5: lambda _: {}}
 _NEW = {schema: {field.name: field.unknown for field in CELL if field.since == schema} for schema in MIGRATIONS}

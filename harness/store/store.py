@@ -2,7 +2,7 @@
 
 ``runs.jsonl`` beside them says which run began (``run``) and ended (``done``). Lines of an experiment are of the kind
 ``machine`` (once per fingerprint) or ``cell`` (one contender in one case of one run). Readers see, for each point on an
-experiment's axes, the last case measured there, with all its contenders: samples are comparable within a case.
+experiment's axes, the last case that was measured there as a whole: samples are comparable within a case.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ class Cell:
     is_current: bool = True  # nothing that was recorded later has superseded it
 
     @property
+    def is_of_part(self) -> bool:
+        """True if the run left out other contenders of the case."""
+        return bool(self.record.get("left_out"))
+
+    @property
     def is_ok(self) -> bool:
         """True if it was proven right and timed."""
         return self.status == "ok"
@@ -103,7 +108,7 @@ class Store:
         self._machines_written: set[tuple[str, str]] = set()
 
     def cells(self, experiment: str | None = None) -> list[Cell]:
-        """Return the current cells of `experiment`, or of all: for each point on the axes, the latest case.
+        """Return the current cells of `experiment`, or of all: for each point on the axes, the latest whole case.
 
         Raises
         ------
@@ -178,11 +183,16 @@ class Store:
         if machine is not None:
             self._machines_written.add((name, machine.key))
 
-    def unfinished_run(self, machine: Machine) -> str | None:
-        """Return the run that was started last on `machine` if it has not ended, or None."""
-        begun = (run["run"] for run in self._records(RUNS, "run") if run["machine"] == machine.key)
-        last = max(begun, default=None)
-        return None if last in {run["run"] for run in self._records(RUNS, "done")} else last
+    def unfinished_run(self, machine: Machine, part: Mapping[str, Any] | None = None) -> str | None:
+        """Return the run that was started last on `machine` if it was of the same `part`, and has not ended; or None.
+
+        `part` is what the run was restricted to; without, nothing.
+        """
+        begun = [run for run in self._records(RUNS, "run") if run["machine"] == machine.key]
+        last = max(begun, key=lambda run: str(run["run"]), default=None)
+        if last is None or last.get("part", {}) != (part or {}):
+            return None
+        return None if last["run"] in {run["run"] for run in self._records(RUNS, "done")} else str(last["run"])
 
     def keys_of_run(self, experiment: str, run: str) -> set[str]:
         """Return the keys of the cells of `experiment` that `run` has recorded, whatever their status."""

@@ -76,6 +76,22 @@ def test_where_the_largest_preset_has_no_time_the_next_stands(results):
     assert ("ladder", "full") in shown(results)
 
 
+def test_a_part_of_a_case_of_a_larger_preset_hides_no_whole_one(results):
+    full = Store(results / "m" / "full")
+    part = {"preset": "full", "experiment": "ladder", "run": "run2", "left_out": ["b"]}
+    full.append(cell(**part), machine=MACHINE)
+    assert ("ladder", "quick") in shown(results)
+    for n in (1, 2, 3):
+        full.append(cell(n=n, **part), machine=MACHINE)
+    ((_, cells, _),) = recorded(results, None)
+    assert {(c.preset, c.axes["n"]) for c in cells if c.experiment == "ladder"} == {
+        ("quick", 64),
+        *(("full", n) for n in (1, 2, 3)),
+    }
+    full.append(cell(**{**part, "left_out": []}), machine=MACHINE)
+    assert ("ladder", "full") in shown(results)
+
+
 def test_smoke_stands_alone_or_not_at_all(results):
     smoke = Store(results / "m" / "smoke")
     for name, axes in (("ladder", {"n": 3}), ("new", {"n": 64})):

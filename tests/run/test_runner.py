@@ -368,6 +368,36 @@ def test_only_some_contenders_and_the_reference_are_measured(tmp_path):
     assert {(c.axes["n"], c.contender) for c in Store(summary.folder).cells()} == {(1, "good"), (1, "decline")}
 
 
+def test_a_run_of_a_part_replaces_only_what_it_measures_as_a_whole(tmp_path):
+    planted = experiment(case("good", "wrong", "decline", n=1), case("good", "wrong", n=2))
+    whole = run(tmp_path, planted)
+    before = [cell.record for cell in Store(whole.folder).cells()]
+    part = run(tmp_path, planted, only=["decline"])
+    assert [cell.record for cell in Store(part.folder).cells()] == before
+    measured = [cell for cell in Store(part.folder).every_cell() if cell.run == part.run]
+    assert [(cell.contender, cell.record["left_out"]) for cell in measured] == [
+        ("good", ["wrong"]),
+        ("decline", ["wrong"]),
+    ]
+    place = run(tmp_path, planted, where={"n": ["2"]})
+    assert {(cell.axes["n"], cell.run) for cell in Store(place.folder).cells()} == {(1, whole.run), (2, place.run)}
+    every_contender = run(tmp_path, planted, only=["wrong", "decline"])
+    assert {cell.run for cell in Store(place.folder).cells()} == {every_contender.run}, "a case without left-out ones"
+
+
+@pytest.mark.parametrize("options", [{"only": ["good"]}, {"where": {"n": ["1"]}}])
+def test_a_part_resumes_no_run_of_all_and_is_resumed_by_none(tmp_path, options):
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(1), **options)
+    assert run(tmp_path, planted, **options).is_resumed
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(1), **options)
+    assert not run(tmp_path, planted).is_resumed
+
+
 def test_a_torn_line_is_a_notice(tmp_path):
     planted = experiment(case("good", n=1), case("good", n=2))
     with pytest.raises(KeyboardInterrupt):

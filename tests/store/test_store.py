@@ -105,6 +105,52 @@ def test_a_completed_run_supersedes_places_that_it_no_longer_has(store):
     assert {c.axes["n"] for c in store.cells()} == {2}
 
 
+def test_a_part_of_a_case_replaces_nothing_and_stands_only_where_no_whole_one_is(store):
+    store.append(*(sampled(c, n, 1.0) for n in (1, 2) for c in "abc"))
+    store.append(done("run1"))
+    whole = [("run1", n, c, "source1", 1.0) for n in (1, 2) for c in "abc"]
+    part = {"run": "run2", "case": "part", "left_out": ["b"]}
+    store.append(*(sampled(c, 1, 2.0, **part) for c in "ac"))
+    store.append(*(sampled(c, 3, 2.0, **part) for c in "ac"))
+    store.append(begun("run2"), done("run2", "another"))
+    of_part = [("run2", 3, c, "source1", 2.0) for c in "ac"]
+    assert named(store.cells()) == [*whole, *of_part]
+    assert [c.is_of_part for c in store.cells()] == [False] * 6 + [True] * 2
+    assert {(c.run, c.axes["n"], c.is_current) for c in store.every_cell()} == {
+        *(("run1", n, True) for n in (1, 2)),
+        *(("run2", n, n == 3) for n in (1, 3)),
+    }, "what was measured is still there"
+    store.append(sampled("a", 3, 3.0, run="run3", case="less", left_out=["b", "c"]))
+    assert named(store.cells()) == [*whole, ("run3", 3, "a", "source1", 3.0)], "the last part, where there is no whole"
+    store.append(*(sampled(c, 3, 4.0, run="run4") for c in "abc"))
+    assert named(store.cells()) == [*whole, *(("run4", 3, c, "source1", 4.0) for c in "abc")]
+
+
+def test_whole_cases_at_some_points_replace_those_and_no_others(store):
+    store.append(*(sampled(c, n, 1.0) for n in (1, 2) for c in "ab"))
+    store.append(done("run1"))
+    store.append(sampled("a", 2, 2.0, run="run2", case="without b"))
+    assert [(c.run, c.axes["n"]) for c in store.cells()] == [("run1", 1), ("run1", 1), ("run2", 2)]
+
+
+def test_records_that_do_not_say_what_was_left_out_are_of_whole_cases(store, path):
+    store.append(*(sampled(c, 1, 1.0) for c in "ab"))
+    old = {**sampled("a", 1, 2.0, run="run2", case="part", schema=4), "appended": "later", "position": 0}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({name: value for name, value in old.items() if name != "left_out"}) + "\n")
+    assert named(store.cells()) == [("run2", 1, "a", "source1", 2.0)]
+
+
+def test_only_a_run_of_the_same_part_is_resumed(store):
+    part = {"only": ["a"], "where": {"n": ["1", "2"]}}
+    store.append(begun("run1"))
+    assert store.unfinished_run(MACHINE, part) is None
+    store.append(begun("run2", part=part))
+    assert store.unfinished_run(MACHINE, part) == "run2"
+    assert store.unfinished_run(MACHINE, {"only": ["a"]}) is None
+    assert store.unfinished_run(MACHINE) is None
+
+
 def test_a_run_is_unfinished_until_it_is_done(store):
     assert store.unfinished_run(MACHINE) is None
     store.append(begun("run1"))
@@ -437,6 +483,9 @@ def history(folder: Path) -> Store:
     store.append(done("run2"))
     store.append(begun("run3"))
     store.append(*(sampled(c, 4, 3.0, run="run3") for c in "ac"), machine=MACHINE)
+    for n in (2, 4):
+        part = {"run": "run3", "case": f"part{n}", "left_out": ["b"]}
+        store.append(*(sampled(c, n, 3.1, **part) for c in "ca"), machine=MACHINE)
     return store
 
 
