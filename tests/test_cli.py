@@ -87,6 +87,21 @@ def test_a_run_measures_where_it_is_told_to_and_few_samples_are_not_published(tm
     assert "(2 files)" in harness(*draw, "--decided").stdout, "errors are no ratios of times"
 
 
+def test_a_run_of_some_contenders_prints_what_no_report_shows(results, in_process, tmp_path):
+    (path,) = results[0].glob("*/smoke/ladder.jsonl")
+    whole = tmp_path / path.relative_to(results[0])
+    whole.parent.mkdir(parents=True)
+    whole.write_text(re.sub(r'"left_out":\[.+?\]', '"left_out":[]', path.read_text()))
+    row = re.compile(r"^plus_times, float64, n=128 +cpu-naive .* GFLOP/s", re.MULTILINE)
+    assert row.search(results[1].stdout)
+    assert "go on showing" not in results[1].stdout, "there is no whole case"
+    again = in_process("run", "ladder", "--preset", "smoke", "--only", "cpu-naive", "--results", str(tmp_path))
+    assert row.search(again.stdout)
+    (listing,) = re.findall(r"report and compare go on showing.*\n.* -m harness (.*)$", again.stdout, re.MULTILINE)
+    rows = in_process(*listing.split(), "--json", "--results", str(tmp_path)).stdout
+    assert [(cell["contender"], cell["is_current"]) for cell in json.loads(rows)] == [("cpu-naive", False)]
+
+
 def test_help_names_every_command_and_the_exit_statuses(in_process):
     answer = harness("--help")
     assert answer.returncode == 0

@@ -12,12 +12,14 @@ import typer
 from harness.cli import options
 from harness.errors import ExperimentError, StoreError
 from harness.run import provenance
-from harness.store import presets
+from harness.store import presets, store
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
     from harness.machine import Machine
-    from harness.store.store import Cell
+    from harness.store.store import Cell, Store
+
+WHOLE_STAYS = "plot, report and compare go on showing the last cases that were measured with all contenders;"
 
 
 def run(
@@ -65,6 +67,8 @@ def run(
         raise typer.Exit(status_of(ended)) from None
     console.print_counts(progress.counts)
     console.print_lines("", f"results  {summary.folder}")
+    if only:
+        _print_part(chosen, store.Store(summary.folder), summary.run)
     if summary.counts.get("failed"):
         raise typer.Exit(options.FAILED)
 
@@ -139,6 +143,22 @@ def report(
             for of in ([""] if slug == this else []) + [slug]:
                 markers.write_tables(other, chosen, cells, of, mark=mark)
         console.print_lines(f"report   {written}")
+
+
+def _print_part(chosen: list[Experiment], store: Store, run: str) -> None:
+    """Print what a run of some contenders has measured: where their whole case is known, no report shows it."""
+    from harness.analysis import rates
+    from harness.cli import console
+    from harness.report import tables
+
+    peaks = [cell for name in store.experiments() for cell in store.cells(name) if rates.is_peak(cell)]
+    for experiment in chosen:
+        if own := [cell for cell in store.every_cell(experiment.name) if cell.run == run]:
+            console.print_lines("")
+            console.print_table(*tables.timed(experiment, [*own, *peaks]), numeric=tables.TIMED_NUMBERS)
+        if any(cell.is_of_part and not cell.is_current for cell in own):
+            listing = f"{Path(sys.executable)} -m harness results {experiment.name} --by cell --run {run}"
+            console.print_lines("", WHOLE_STAYS, f"these are in the store: {listing}")
 
 
 def _drawn(

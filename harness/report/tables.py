@@ -16,6 +16,10 @@ from harness.store.store import Cell
 HEADLINE = "ladder"
 HEADLINE_NUMBERS = ("of peak", "over step below", "over naive")
 
+# The columns of what a run of some contenders has measured, and those of numbers.
+TIMED_NUMBERS = ("rate", "time, ms", "of peak", "speed over reference")
+TIMED = ("case", "contender", *TIMED_NUMBERS, "reference")
+
 # Axes that other columns of a table show already, or that mean nothing to a reader.
 _HIDDEN_AXES = frozenset({"m", "n", "k", "semiring", "dtype", "role", "method", "backend", "device"})
 
@@ -99,6 +103,13 @@ def table_columns(experiment: Experiment, rows: Sequence[TableRow]) -> dict[str,
         "clock and power": [conditions.clock_and_power(row.cell) for row in rows],
         "remarks": [row.remarks for row in rows],
     }
+
+
+def timed(experiment: Experiment, cells: Iterable[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the heads and rows of a table of `cells` for the terminal, without columns that are empty."""
+    columns = table_columns(experiment, rows_of(experiment, cells))
+    shown = {head: columns[head] for head in TIMED if any(columns[head])}
+    return list(shown), list(zip(*shown.values(), strict=True))
 
 
 def headline(ladder: Experiment, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
