@@ -41,7 +41,7 @@ class Selection:
     statuses: Collection[str] = ()
     contenders: Collection[str] = ()  # labels or backends
     where: Mapping[str, Collection[str]] = field(default_factory=dict)  # by axis, as text: {"n": ["512", "1024"]}
-    is_current: bool = False  # only cells that nothing recorded later has superseded
+    is_current: bool = False  # only cells that figures and report are made of
 
     def cells(self, results: Path, notify: Callable[[str], object] | None = None) -> Iterator[tuple[str, Cell]]:
         """Yield the slug of a machine and one of its cells, for each selected cell of the results below `results`.

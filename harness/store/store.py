@@ -55,7 +55,7 @@ class Cell:
     run: str
     time: str
     record: Mapping[str, Any] = dataclasses.field(repr=False)  # the whole line, brought up to the present schema
-    is_current: bool = True  # nothing that was recorded later has superseded it
+    is_current: bool = True  # figures and report are made of it, by `harness.store.current`
 
     @property
     def is_of_part(self) -> bool:
