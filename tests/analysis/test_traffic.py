@@ -11,7 +11,8 @@ import pytest
 
 from backends.gpu._program.nest import warp_tile
 from harness import registry
-from harness.analysis.findings import FINDINGS
+from harness.analysis import rates
+from harness.analysis.findings import DETAILS, FINDINGS
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, depth_of, loads
 from harness.experiment import load_all
@@ -279,6 +280,42 @@ class TestPredictions:
         assert FINDINGS["balance"](self.cells(), {}) == (
             "Machine balance asks for tiles of 20 with L2, of 20 with L3, of 20 with memory"
         )  # 8 bytes x 50 GFLOP/s / 20 GB/s
+
+    def test_bytes_of_both_rungs_of_a_sentence_come_from_the_memory_that_holds_the_first_back(self):
+        nests = {
+            "cpu-naive": PLAIN,
+            "cpu-simd": Nest.of(("i", 64), ("j", 64), ("i", 8), ("j", 8), ("p", 1, "registers")),
+        }
+        everything = cells(load_all()["roofline"])
+        shown = [
+            dataclasses.replace(cell, facts={**cell.facts, "nest": nests[cell.contender].to_json()})
+            if cell.contender in nests
+            else cell
+            for cell in everything
+            if rates.is_roof(cell) or (cell.axes["shape"] == "square" and cell.contender in nests)
+        ]
+        first, subject = rates.contenders(shown)
+        held_back_by = [model.predict(cell, shown).level.name for cell in (first, subject)]
+        assert held_back_by == ["L2", "L1"]  # a column of B has too many lines for L1
+        of_first, of_subject = (model.bytes_from(cell, shown) for cell in (first, subject))
+        saved = {level.name: f"{of_first[level] / of_subject[level]:.3g}" for level in of_first}
+        assert len(set(saved.values())) > 1
+        options = {"subjects": ["cpu-simd"]}
+        said = f"cpu-simd loads 1/{saved['L2']} of the bytes of cpu-naive from L2 and is "
+        assert FINDINGS["own_traffic"](shown, options).startswith(said)
+        detail = DETAILS["own_traffic"](shown, options)
+        assert f"{saved['L1']} from L1, {saved['L2']} from L2 (which holds it back)" in detail
+
+    def test_what_is_above_its_roof_is_told_as_it_was_measured(self):
+        everything = cells(load_all()["roofline"])
+        sentence = FINDINGS["roofs"](everything, {})
+        assert (
+            " % of the peak (cpu-numpy, square) to 794 % of what memory allows (cpu-numpy, matrix-vector)" in sentence
+        )
+        assert DETAILS["roofs"](everything, {}).startswith("Above 100 %: ")
+        square = [cell for cell in everything if rates.is_roof(cell) or cell.axes["shape"] == "square"]
+        assert "%" in FINDINGS["roofs"](square, {})
+        assert DETAILS["roofs"](square, {}) == ""
 
     @pytest.mark.parametrize("name", ["predicted", "over_bound"])
     def test_findings_are_sentences(self, name):

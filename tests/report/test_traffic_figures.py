@@ -70,7 +70,8 @@ def test_the_roofline_names_every_memory_and_joins_points_to_their_roofs(tmp_pat
             assert f"{level}: {bandwidth:.3g}" in words
         assert "measured peak" in words
     assert "matrix-vector" in texts(sheets["roofline_shapes"])
-    assert " of the bytes of cpu-naive and is " in sheets["roofline"].title
+    assert " of the bytes of cpu-naive from " in sheets["roofline"].title
+    assert any(note.startswith("Bytes that are loaded by cpu-naive over ") for note in sheets["roofline"].notes)
 
 
 def test_predictions_stand_beside_measurements(tmp_path, sheets):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from harness.analysis import peaks, rates
 from harness.analysis.traffic import bounds, model
@@ -31,41 +32,98 @@ def predicted(cells: list[Cell], options: Json) -> str:
     return f"{first}; furthest off is {cell.contender}, at {far} ({rates.size(cell)})"
 
 
-def own_traffic(cells: list[Cell], options: Json) -> str:
-    """Return how much less the subject loads than the first rung, how much faster it is, and its part of the peak."""
-    sentences: list[str] = []
+class _FromFirst(NamedTuple):
+    """The first rung of a device and the subject of a figure, with what each loads from every memory [bytes]."""
+
+    first: Cell
+    subject: Cell
+    level: model.Level  # the memory that holds the first rung back
+    of_first: Mapping[model.Level, float]
+    of_subject: Mapping[model.Level, float]
+
+    def saved(self, level: model.Level) -> float:
+        """Return how many times the bytes of the subject the first rung loads from `level`."""
+        return self.of_first[level] / self.of_subject[level]
+
+
+def _from_first(cells: list[Cell], options: Json) -> list[_FromFirst]:
+    """Return the first rung and the subject of each device where loads of both are known."""
+    found = []
     for group in rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, "device")).values():
         known = [(cell, p) for cell in group if cell.is_ok and (p := model.predict(cell, cells)) is not None]
-        subject = next((entry for entry in known if entry[0].contender in options["subjects"]), None)
-        if subject is None or known[0] is subject:
+        subject = next((cell for cell, _ in known if cell.contender in options["subjects"]), None)
+        if subject is None or known[0][0] is subject:
             continue
-        (first, from_), (last, to) = known[0], subject
-        saved, faster = to.intensity / from_.intensity, last.rate / first.rate
-        share = peaks.percent_of_peak(last, cells)
+        first, bound = known[0]
+        of_both = (model.bytes_from(cell, cells) for cell in (first, subject))
+        found.append(_FromFirst(first, subject, bound.level, *of_both))
+    return found
+
+
+def own_traffic(cells: list[Cell], options: Json) -> str:
+    """Return how much less the subject loads than the first rung, how much faster it is, and its part of the peak.
+
+    Bytes of both are those from the memory that holds the first rung back.
+    """
+    sentences: list[str] = []
+    for found in _from_first(cells, options):
+        first, subject = found.first, found.subject
+        share = peaks.percent_of_peak(subject, cells)
         reached = "" if share is None else f", at {share:.0f} % of the peak"
-        loads_of = f"1/{saved:.3g} of the bytes of {first.contender}"
-        sentences.append(f"{last.contender} loads {loads_of} and is {faster:.3g} times as fast{reached}")
+        loads_of = f"1/{found.saved(found.level):.3g} of the bytes of {first.contender} from {found.level.in_words}"
+        faster = subject.rate / first.rate
+        sentences.append(f"{subject.contender} loads {loads_of} and is {faster:.3g} times as fast{reached}")
     return "; ".join(sentences)
 
 
+def traffic_by_memory(cells: list[Cell], options: Json) -> str:
+    """Return how many times the bytes of the subject the first rung loads, from each memory."""
+    sentences: list[str] = []
+    for found in _from_first(cells, options):
+        ratios = {level: found.saved(level) for level in found.of_first if level in found.of_subject}
+        parts = [
+            f"{ratio:.3g} from {level.in_words}{' (which holds it back)' * (level == found.level)}"
+            for level, ratio in ratios.items()
+        ]
+        sentences.append(f"{found.first.contender} over those of {found.subject.contender}: {', '.join(parts)}")
+    return f"Bytes that are loaded by {'; by '.join(sentences)}" if sentences else ""
+
+
 def roofs(cells: list[Cell], options: Json) -> str:
-    """Return which part of its roof the fastest kernel of each shape reaches, at least and at most."""
-    products = [cell for cell in rates.contenders(cells) if cell.is_ok]
-    shares = []
-    for own in rates.group(products, lambda cell: (cell.case, cell.run)).values():
-        fastest = max(own, key=lambda cell: cell.rate)
-        roof = model.roof_of(fastest, cells)
-        if roof is not None:
-            shares.append((fastest.rate / roof.rate, fastest))
+    """Return which part of its roof the fastest kernel of each shape reaches, at least and at most, and which roof."""
+    shares = _shares_of_roofs(cells)
     if not shares:
         return ""
-    least, most = (end(shares, key=lambda entry: entry[0]) for end in (min, max))
-    span = " to ".join(f"{min(100 * share, 100):.0f} % ({_shape(cell)})" for share, cell in (least, most))
-    return f"The fastest kernel of each shape reaches {span} of its roof"
+    is_one_semiring = rates.common([cell for _, cell, _ in shares], "semiring") is not None
+    parts = [
+        f"{100 * share:.0f} % of {_allowance(roof)} ({_shape(cell, with_semiring=not is_one_semiring)})"
+        for share, cell, roof in (end(shares, key=lambda entry: entry[0]) for end in (min, max))
+    ]
+    return f"The fastest kernel of each shape reaches {' to '.join(parts)}"
 
 
-def _shape(cell: Cell) -> str:
-    return f"{cell.contender}, {cell.axes.get('shape', rates.size(cell))}"
+def above_roofs(cells: list[Cell], options: Json) -> str:
+    """Return why a kernel is above its roof, if one is."""
+    is_above = any(round(100 * share) > 100 for share, _, _ in _shares_of_roofs(cells))
+    return "Above 100 %: the roof was measured too low, or fewer bytes passed than the loops load" if is_above else ""
+
+
+def _shares_of_roofs(cells: list[Cell]) -> list[tuple[float, Cell, model.RateBound]]:
+    """Return of each product the part of its roof that the fastest kernel reaches, that kernel, and the roof."""
+    products = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    groups = rates.group(products, lambda cell: (cell.case, cell.run)).values()
+    fastest = [max(own, key=lambda cell: cell.rate) for own in groups]
+    return [(cell.rate / roof.rate, cell, roof) for cell in fastest if (roof := model.roof_of(cell, cells)) is not None]
+
+
+def _allowance(roof: model.RateBound) -> str:
+    """Return what bounds a rate, in words: "the peak", "what L3 allows"."""
+    return "the peak" if roof.bound == "peak" else f"what {roof.level.in_words} allows"
+
+
+def _shape(cell: Cell, *, with_semiring: bool) -> str:
+    semiring = [str(rates.axis(cell, "semiring"))] if with_semiring else []
+    return ", ".join([cell.contender, *semiring, str(cell.axes.get("shape", rates.size(cell)))])
 
 
 def over_bound(cells: list[Cell], options: Json) -> str:
@@ -121,7 +179,11 @@ def balance(cells: list[Cell], options: Json) -> str:
     return f"Machine balance asks for tiles of {', of '.join(asked)}" if asked else ""
 
 
-DETAILS = {"blocks": balance_of_tiles}
+DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
+    "blocks": balance_of_tiles,
+    "own_traffic": traffic_by_memory,
+    "roofs": above_roofs,
+}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "predicted": predicted,
     "own_traffic": own_traffic,

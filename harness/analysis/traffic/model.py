@@ -34,6 +34,8 @@ from harness.store.store import Cell
 
 NEAREST = ("L1", "shared")  # memories whose inner side is registers
 MEMORY = "memory"
+# What a title calls a memory. On a GPU L1 is a part of shared memory: kernels that fill none load from there.
+_IN_WORDS = {"shared": "L1 or shared memory"}
 
 
 class Level(NamedTuple):
@@ -42,6 +44,11 @@ class Level(NamedTuple):
     name: str
     bandwidth: float
     capacity: float
+
+    @property
+    def in_words(self) -> str:
+        """Its name in a sentence."""
+        return _IN_WORDS.get(self.name, self.name)
 
 
 class RateBound(NamedTuple):
@@ -108,18 +115,25 @@ def loads_from(index: int, memories: Sequence[Level], nest: Nest, cell: Cell) ->
     return loads(nest, sizes, size, depth, line) if depth else NOTHING
 
 
+def bytes_from(cell: Cell, cells: Sequence[Cell]) -> dict[Level, float]:
+    """Return the bytes that the loops of `cell` load from each measured memory that they load from at all."""
+    nest, memories = nest_of(cell), levels(cell, cells)
+    if nest is None:
+        return {}
+    totals = {level: loads_from(index, memories, nest, cell).total for index, level in enumerate(memories)}
+    return {level: total for level, total in totals.items() if total}
+
+
 def predict(cell: Cell, cells: Sequence[Cell]) -> RateBound | None:
     """Return what its loads allow `cell`; None without its loops, a roof of the nearest memory, or a peak."""
     nest, memories, peak = nest_of(cell), levels(cell, cells), peaks.peak_of(cell, cells)
     if nest is None or peak is None or not cell.is_ok or not memories or memories[0].name not in NEAREST:
         return None
     operations = float(cell.facts["operations"])
-    found = []
-    for index, level in enumerate(memories):
-        total = loads_from(index, memories, nest, cell).total
-        if total:
-            found.append((operations / total * level.bandwidth, level, operations / total))
-    allowed, level, intensity = min(found)
+    allowed, level, intensity = min(
+        (operations / total * level.bandwidth, level, operations / total)
+        for level, total in bytes_from(cell, cells).items()
+    )
     top = peaks.roof_rate(peak)
     return RateBound(min(allowed, top), level, intensity, top)
 
