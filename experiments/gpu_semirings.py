@@ -22,7 +22,7 @@ DTYPES = {
 ADDED_AND_COMPARED = ("min_plus", "max_plus")  # these have one instruction for two int16
 # What a reader has to know of products at their peak, and far below it.
 HOW_PEAKS = (
-    "At the peak: up to 5 % above it. The loop that measures the peak has all in registers, but the compiler orders "
+    "A peak may be up to 5 % too low. The loop that measures the peak has all in registers, but the compiler orders "
     "its instructions, and a minimum over float64 is several: whole products order them better."
 )
 PAIRED = "gpu-paired"  # computes 16-bit elements if an instruction works on two

@@ -551,12 +551,23 @@ def test_a_colour_bar_of_ratios_has_as_many_ticks_above_1_as_below_and_no_more_t
     assert max(ticks) <= 2**most + 1e-6
 
 
-AT_PEAK = [("of_peak", 103.4, "at the peak"), ("of_peak", 98.2, "98.2"), ("rate", 103.4, "103")]
-
-
-@pytest.mark.parametrize(("value", "number", "words"), AT_PEAK)
-def test_a_field_a_little_above_the_peak_is_at_it(value, number, words):
-    assert fields.in_words(value, number) == words
+def test_a_dot_above_the_peak_is_within_its_axis(tmp_path, sheets):
+    everything = cells(EXPERIMENTS["percent_of_peak"])
+    fast = [
+        dataclasses.replace(cell, samples_ns=[[cell.facts["operations"] / 55.0] * 8])  # G operations/s; the peak: 50
+        if cell.contender == "cpu-simd"
+        else cell
+        for cell in everything
+    ]
+    drawing.draw(EXPERIMENTS["percent_of_peak"], fast, MACHINE, tmp_path)
+    chart = sheets["percent_of_peak"].canvas.axes[0]
+    dots = [x for line in chart.lines for x in line.get_xdata() if 109 < x < 111]
+    assert dots
+    assert chart.get_xlim()[1] > max(dots)
+    assert "reaches 110 % of the measured peak" in sheets["percent_of_peak"].title
+    assert "Above 100 %: the peak was measured too low." in sheets["percent_of_peak"].notes
+    drawing.draw(EXPERIMENTS["percent_of_peak"], everything, MACHINE, tmp_path)
+    assert not any("too low" in note for note in sheets["percent_of_peak"].notes)
 
 
 def test_rows_of_one_dot_have_one_column_of_numbers(tmp_path, sheets):

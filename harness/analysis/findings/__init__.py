@@ -42,6 +42,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
 }
 
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
+    **contenders.DETAILS,
     **kernels.DETAILS,
     **shares.DETAILS,
     **switches.DETAILS,

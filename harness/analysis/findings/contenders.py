@@ -16,7 +16,6 @@ from harness.store.store import Cell
 # A choice is as good as the best if it has this part of its rate.
 AS_GOOD = 0.95
 LITTLE = 10  # percent of work in vain
-ABOVE = 105  # percent of a peak that no noise explains
 
 
 def subject_over_reference(cells: list[Cell], options: Json) -> str:
@@ -55,7 +54,7 @@ def ladder(cells: list[Cell], options: Json) -> str:
         words = rates.axis(subject, "problem" if is_named else "semiring")
         with_first = not parts and options.get("over_reference", True)
         gains = _gains(subject, group, with_first=with_first)
-        parts.append(f"{_capped(share):.0f} %{' of the peak' * (not parts)} over {words}{gains}")
+        parts.append(f"{share:.0f} %{' of the peak' * (not parts)} over {words}{gains}")
         rungs = rates.rungs(group, options)
         steps += [
             (rates.speed_up(cell, below).estimate, cell.contender)
@@ -77,26 +76,29 @@ def _gains(subject: Cell, group: list[Cell], *, with_first: bool) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
-def _capped(share: float) -> float:
-    """Return a percentage of a peak, at most 100 if it is little above: a peak may be measured a little low."""
-    return share if share > ABOVE else min(share, 100.0)
-
-
 def of_peak(cells: list[Cell], options: Json) -> str:
     """Return which part of the measured peak the subject reaches: in the middle, at least and at most."""
-    shares = [
-        (share, cell)
-        for cell in _of_subject(cells, options)
-        if (share := peaks.percent_of_peak(cell, cells)) is not None
-    ]
+    shares = _shares(cells, options)
     if not shares:
         return ""
     (least, where), (most, _) = min(shares, key=lambda x: x[0]), max(shares, key=lambda x: x[0])
     middle = median([share for share, _ in shares])
-    first = f"{options['subject']} reaches {_capped(middle):.0f} % of the measured peak"
+    first = f"{options['subject']} reaches {middle:.0f} % of the measured peak"
     place = where_in_words(where) + conditions.weakness(where)
-    ends_of = f"(median of {len(shares)}; least {least:.0f} % over {place}; most {_capped(most):.0f} %)"
+    ends_of = f"(median of {len(shares)}; least {least:.0f} % over {place}; most {most:.0f} %)"
     return first if len(shares) == 1 else f"{first} {ends_of}"
+
+
+def above_peak(cells: list[Cell], options: Json) -> str:
+    """Return why the subject is above its peak, if it is anywhere."""
+    is_above = any(round(share) > 100 for share, _ in _shares(cells, options))
+    return "Above 100 %: the peak was measured too low" if is_above else ""
+
+
+def _shares(cells: list[Cell], options: Json) -> list[tuple[float, Cell]]:
+    """Return the cells of the subject that have a peak, with the percentage of it that they reach."""
+    own = _of_subject(cells, options)
+    return [(share, cell) for cell in own if (share := peaks.percent_of_peak(cell, cells)) is not None]
 
 
 def losses(cells: list[Cell], options: Json) -> str:
@@ -198,6 +200,7 @@ def extra_work(cells: list[Cell], options: Json) -> str:
     return f"Padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
 
 
+DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"ladder": above_peak, "of_peak": above_peak}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,

@@ -18,7 +18,6 @@ from harness.report.figures.looks import INK, Looks
 from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import (
-    AT_THE_PEAK,
     FEWEST_JOINED,
     MOST_PERCENT,
     PERCENTAGES,
@@ -29,7 +28,6 @@ from harness.report.figures.values import (
     joined,
     log_label,
     mark_spread,
-    percent,
     plain_ticks,
     power_of_two,
     scale,
@@ -103,7 +101,7 @@ def _value_axis(panel: Axes, value: str, group: list[Cell], *, is_log: bool) -> 
     label = rates.unit(group) if value == "rate" and is_log else value_label(value, group)
     panel.set_ylabel("\n".join(textwrap.wrap(label, LETTERS_BESIDE, break_on_hyphens=False)))
     if value in PERCENTAGES:
-        panel.set_ylim(0, MOST_PERCENT)
+        panel.set_ylim(0, max(MOST_PERCENT, panel.get_ylim()[1]))
         return
     if not is_log:
         panel.set_ylim(bottom=0)
@@ -136,9 +134,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     for cell in shown:
         field = rows.index(of_row(cell)), columns.index(of_column(cell))
         numbers[field] = estimate(value, cell, cells).estimate * factor if cell.is_ok else np.nan
-        words[field] = (
-            in_words(value, numbers[field]) if np.isfinite(numbers[field]) else NO_TIME.get(cell.status, cell.status)
-        )
+        words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else NO_TIME.get(cell.status, cell.status)
     sheet.notes += [f"{mark}: {status}." for status, mark in NO_TIME.items() if mark in words]
     (panel,) = sheet.panels(height=1.3 + ROW_INCHES * len(rows))
     is_ratio = value not in ("rate", "of_peak", "of_read")
@@ -172,11 +168,6 @@ def _is_crowded(names: list[str]) -> bool:
     """Return whether names below the columns of a heat map, each centred below its own, would meet a neighbour."""
     widest = max((len(one) + len(other) for one, other in itertools.pairwise(names)), default=0) / 2
     return len(names) > 4 or widest > MOST_LETTERS / len(names)
-
-
-def in_words(value: str, number: float) -> str:
-    """Return what stands in a field: of a percentage of the peak that a little exceeds it, that it is at the peak."""
-    return AT_THE_PEAK if value == "of_peak" and percent(number) == AT_THE_PEAK else short(number)
 
 
 def bar_ticks(most: float, rows: int) -> list[float]:

@@ -84,7 +84,6 @@ def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         is_bare = True
         for cell in group:
             at = estimate(value, cell, cells)
-            at = Interval(*(min(bound, MOST_PERCENT) for bound in at)) if value == "of_peak" else at
             if np.isfinite(at.estimate):
                 is_bare = False
                 colour, marker = (
@@ -233,7 +232,7 @@ def _scale(chart: Axes, value: str) -> None:
     """Set the axis of a `strip`, with the line that its values are compared with."""
     if value == "of_peak":
         chart.axvline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        chart.set_xlim(0, MOST_PERCENT)
+        chart.set_xlim(0, max(MOST_PERCENT, chart.get_xlim()[1]))
     else:
         chart.axvline(1, color=INK, linewidth=1.2)
         log_ticks(chart)

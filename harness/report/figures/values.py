@@ -46,14 +46,13 @@ WIDEST = 4.0
 LEAST_APART = 0.17  # of the length of an axis of ratios, from tick to tick: its numbers would overlap
 FEW_RATIOS = (0.25, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)  # of them, as many as have room along x
 
-# Percentages that 100 bounds have this axis; the little above 100 is room for marks there.
+# Percentages of what is thought to be the most have this axis, or a longer one where more was measured.
 PERCENTAGES, MOST_PERCENT = ("of_peak", "share"), 105.0
-AT_THE_PEAK = "at the peak"  # said of what is a little above 100 %: the peak was measured a little low
 
 
 def percent(value: float) -> str:
-    """Return a percentage of a peak in words: "84 %", or that it is at the peak; tensor cores are far above SIMT's."""
-    return AT_THE_PEAK if 100 < value <= MOST_PERCENT else f"{short(value, 2)} %"
+    """Return a percentage of a peak in words: "84 %"; tensor cores are far above the SIMT peak."""
+    return f"{short(value, 2)} %"
 
 
 def log_label(name: str) -> str:
