@@ -90,15 +90,23 @@ class TestAblation:
 
     def test_factors_multiply_to_the_whole_and_what_interacts_is_named(self):
         assert self.sentence() == (
-            "cpu-packed is 40 times as fast as the definition, most by SIMD (8 times), then contiguous rows (2 times); "
-            "the gains of all ideas multiply to 40"
+            "cpu-packed is 40 times as fast as the definition, most by SIMD (8 times), then contiguous rows (2 times), "
+            "though slowed by cache tiles (1.3 times); the factors of all ideas multiply to 40"
         )
         assert self.sentence(say=DETAILS) == (
             "SIMD gains 8 times in cpu-transposed, 2 times in cpu-packed: it depends on the other ideas"
         )
 
+    def test_all_that_cost_are_named_and_nothing_where_none_does(self):
+        slow_tile = self.sentence(packed={"no packing": 9.6})
+        assert (
+            ", though slowed by cache tiles (1.3 times) and 4x4 register tile (2.5 times); the factors of" in slow_tile
+        )
+        gains = self.sentence(tiled={"no 2x2 reuse": 18.0})
+        assert gains.endswith("contiguous rows (2 times); the gains of all ideas multiply to 40")
+
     def test_a_product_that_is_more_than_a_tenth_off_is_said(self):
-        assert "the gains of all ideas do not multiply: their product is 45" in self.sentence(tiled={"cpu-tiled": 27.0})
+        assert "factors of all ideas do not multiply: their product is 45" in self.sentence(tiled={"cpu-tiled": 27.0})
         assert "do not multiply" not in self.sentence(tiled={"cpu-tiled": 26.0})
 
     def test_a_product_that_only_the_spread_allows_is_said_so(self):

@@ -18,7 +18,7 @@ LARGEST = 2  # factors that a title names
 
 
 def ablation(cells: list[Cell], options: Json) -> str:
-    """Return the gain of all ideas, the two largest factors of one alone, and whether all of them multiply to the gain.
+    """Return the gain of all ideas, the two largest factors of one alone, which cost, and whether all multiply to it.
 
     Parameters
     ----------
@@ -36,7 +36,9 @@ def ablation(cells: list[Cell], options: Json) -> str:
     largest = sorted(factors, key=lambda entry: -entry[2].estimate)[:LARGEST]
     most = ", then ".join(f"{idea} ({factor.estimate:.2g} times)" for idea, _, factor in largest)
     first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition, most by {most}"
-    return f"{first}; the gains of all ideas {_relation(product, whole)}"
+    costs = [f"{idea} ({1 / factor.estimate:.2g} times)" for idea, _, factor in factors if factor.high < 1]
+    slower = f", though slowed by {' and '.join(costs)}" if costs else ""
+    return f"{first}{slower}; the {'factors' if costs else 'gains'} of all ideas {_relation(product, whole)}"
 
 
 def factors(cells: list[Cell], options: Json) -> str:
