@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from harness.api.arguments import read_arguments
@@ -41,16 +42,21 @@ class LocalProduct:
         self.accumulates_in_place = self._backend.accumulates_in_place
         self._prepared: dict[Any, Prepared] = {}
 
-    def __call__(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Any:
-        """Compute once. On a GPU it is enqueued in the current stream, and nobody waits for it."""
+    def ready(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Callable[[], Any]:
+        """Return what computes once. On a GPU it is enqueued in the current stream, and nobody waits for it."""
         key = alpha is None, beta is None, *map(_place, (a, b, c, out))
-        prepared = self._prepared.get(key)
-        if prepared is None:
-            prepared = self._prepared[key] = self._prepare(a, b, c, alpha, beta, out)
-        elif not self._on_device:
-            prepared.upload()  # a GPU keeps copies of arrays on the host, whose values are others by now
-        with limited_to(self._threads, self._backend):
-            return prepared.run_once()
+        is_new = key not in self._prepared
+        if is_new:
+            self._prepared[key] = self._prepare(a, b, c, alpha, beta, out)
+        prepared, reads_anew = self._prepared[key], not (is_new or self._on_device)
+
+        def compute() -> Any:
+            if reads_anew:
+                prepared.upload()  # a GPU keeps copies of arrays on the host, whose values are others by now
+            with limited_to(self._threads, self._backend):
+                return prepared.run_once()
+
+        return compute
 
     def _prepare(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Prepared:
         whole, given = self._problem, {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}

@@ -13,6 +13,7 @@ How panels arrive and partial sums are combined, and in which memory, is the tra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from harness.distributed.arrays import HostArrays
@@ -34,8 +35,11 @@ class Local(Protocol):
 
     accumulates_in_place: bool
 
-    def __call__(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Any:
-        """Compute ``out := alpha (x) A (x) B (+) beta (x) C``, without C if that is None."""
+    def ready(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Callable[[], Any]:
+        """Prepare ``out := alpha (x) A (x) B (+) beta (x) C``, without C if that is None, and return what computes it.
+
+        What does not depend on values, as compiling, is done here: it is no part of the time of the product.
+        """
 
 
 class RankProduct:
@@ -88,19 +92,25 @@ class RankProduct:
             for step, (a_panel, b_panel) in enumerate(transport.gathered(self._a, self._b)):
                 target = sums[(steps - 1 - step) % (1 + self._spare)]  # the last panel ends in the first of them
                 beta = problem.beta if step == 0 and total is not None else None
+                multiply = self._ready(a_panel, b_panel, total, problem.alpha, beta, target)
                 with transport.timed("compute"):
-                    self.local(a_panel, b_panel, total, problem.alpha, beta, target)
+                    multiply()
                 total = target
             if not self._is_whole:
-                with transport.timed("reduce"):
-                    self._reduce(c, out)
+                self._reduce(c, out)
+
+    def _ready(self, *arguments: Any) -> Callable[[], Any]:
+        with self.transport.stages.timed("prepare"):
+            return self.local.ready(*arguments)
 
     def _reduce(self, c: Any, out: Any) -> None:
-        self.transport.reduce(self._sums[0], out)
-        if self._c_alone is not None:
-            alone = self._c_alone
-            self.local(alone.a, alone.b, c, None, self.problem.beta, alone.scaled)
-            self.transport.combine(out, alone.scaled)
+        alone, transport = self._c_alone, self.transport
+        scale = None if alone is None else self._ready(alone.a, alone.b, c, None, self.problem.beta, alone.scaled)
+        with transport.timed("reduce"):
+            transport.reduce(self._sums[0], out)
+            if alone is not None and scale is not None:
+                scale()
+                transport.combine(out, alone.scaled)
 
 
 class _CAlone:

@@ -39,6 +39,8 @@ class Share:
     wholes : mapping of str to array, optional
         Whole A, B, D, and C if there is one, in memory that all ranks share: pieces are parts of these. All ranks must
         run on one host, and none may be idle.
+    stages : Stages, optional
+        Where it counts on, after what its caller has counted.
 
     Attributes
     ----------
@@ -63,8 +65,9 @@ class Share:
         *,
         on_device: bool = False,
         wholes: Mapping[str, np.ndarray] | None = None,
+        stages: Stages | None = None,
     ) -> None:
-        self.stages, self.sizes, self.problem = Stages(), sizes, problem
+        self.stages, self.sizes, self.problem = stages or Stages(), sizes, problem
         self.world = comms.everyone(self.stages, schedule.largest_message)
         self.rank, is_idle = self.world.rank, not comms.fibres
         transport = choose_transport(comms.world, sizes, schedule, on_device=on_device)

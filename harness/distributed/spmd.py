@@ -23,6 +23,7 @@ from harness.distributed.local import LocalProduct, host_local
 from harness.distributed.offers import AUTO, Offer, Options, check_offers, offer_of
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
+from harness.distributed.stages import Stages
 from harness.distributed.transport.choice import hosts_of
 from harness.distributed.transport.comms import Comms
 from harness.distributed.transport.shared_arrays import memory_domain
@@ -125,7 +126,7 @@ def gemm(
         d, report = distributed.gemm(my_rows_of_a, my_rows_of_b, comm=MPI.COMM_WORLD, semiring="min_plus")
     """
     check_communicator(comm)
-    start, rank = time.perf_counter(), comm.Get_rank()
+    start, rank, stages = time.perf_counter(), comm.Get_rank(), Stages()
     check_launcher(comm)
     options = Options(
         layout, str(grid), local, threads, panel, in_flight, reduction, transport, bool(share_gpu), memory_cap, rates
@@ -137,7 +138,7 @@ def gemm(
     )
     check_offers(comm, offers)
     arrays = _kind(given, offers[0])
-    whole, sizes, problem, room = _decompose_together(comm, offers, as_semiring(semiring), arrays, out)
+    whole, sizes, problem, room = _decompose_together(comm, offers, as_semiring(semiring), arrays, out, stages)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
@@ -145,7 +146,8 @@ def gemm(
             if arrays.on_device
             else host_local(problem, local, options.threads)
         )
-        share = Share(Comms.cached(comm, sizes.grid), sizes, problem, multiply, schedule, on_device=arrays.on_device)
+        comms = Comms.cached(comm, sizes.grid)
+        share = Share(comms, sizes, problem, multiply, schedule, on_device=arrays.on_device, stages=stages)
         for name in "abc"[: 2 + problem.accumulate]:
             source, part_dtype = whole.rectangles[name], problem.dtype if name == "c" else problem.input_dtype
             part = arrays.converted(arrays.take("gemm", name, given[name]), part_dtype) if name in given else None
@@ -193,12 +195,14 @@ class _Decomposed(NamedTuple):
     room: dict[str, Any]
 
 
-def _decompose_together(comm: Any, offers: list[Offer], semiring: Semiring, arrays: Arrays, out: Any) -> _Decomposed:
+def _decompose_together(
+    comm: Any, offers: list[Offer], semiring: Semiring, arrays: Arrays, out: Any, stages: Stages
+) -> _Decomposed:
     """Return what `_decompose` does; if it raises, or `out` takes no result, all ranks raise DistributedError."""
     made: list[_Decomposed] = []
 
     def decompose() -> None:
-        made.append(_decompose(offers, comm.Get_size(), semiring, arrays))
+        made.append(_decompose(offers, comm.Get_size(), semiring, arrays, stages))
         shape = made[0].whole.rectangles["d"][comm.Get_rank()].shape
         check_out("gemm", arrays, out, shape, made[0].problem.dtype)
 
@@ -206,8 +210,8 @@ def _decompose_together(comm: Any, offers: list[Offer], semiring: Semiring, arra
     return made[0]
 
 
-def _decompose(offers: list[Offer], ranks: int, semiring: Semiring, arrays: Arrays) -> _Decomposed:
-    """Return the whole product and its decomposition; raises as `gemm` does."""
+def _decompose(offers: list[Offer], ranks: int, semiring: Semiring, arrays: Arrays, stages: Stages) -> _Decomposed:
+    """Return the whole product and its decomposition; raises as `gemm` does. Loading backends counts in `stages`."""
     options = offers[0].options
     grid = options.parsed_grid()
     if grid is not None and grid.size > ranks:
@@ -219,7 +223,8 @@ def _decompose(offers: list[Offer], ranks: int, semiring: Semiring, arrays: Arra
     whole = put_together(options.layout, [offer.shapes for offer in offers], grid)
     extents, cap = whole[:3], options.memory_cap
     problem = Problem(*extents, semiring, **offers[0].fields)
-    backend = _check_local(options, problem, arrays)
+    with stages.timed("prepare"):
+        backend = _check_local(options, problem, arrays)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     in_place, on_device = backend.accumulates_in_place, arrays.on_device
     room = room_of(problem, schedule.panel, schedule.in_flight, in_place=in_place, on_device=on_device)

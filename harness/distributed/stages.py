@@ -1,4 +1,7 @@
-"""Seconds, words and messages of a rank, by stage."""
+"""Seconds, words and messages of a rank, by stage.
+
+What a first call alone takes, loading backends and compiling kernels, is a stage of its own, ``"prepare"``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass, field
 
 # In the order in which they come to pass.
 STAGES = (
+    "prepare",
     "allocate",
     "redistribute",
     "host to device",

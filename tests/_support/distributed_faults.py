@@ -61,7 +61,7 @@ class EveryRankAddsC(RankProduct):
         if c is not None:
             nothing = np.empty((end - begin, 0), self.problem.input_dtype), np.empty((0, c.shape[1]), partial.dtype)
             mine = np.empty_like(c)
-            self.local(*nothing, c, None, self.problem.beta, mine)
+            self.local.ready(*nothing, c, None, self.problem.beta, mine)()
             self.problem.semiring.add.ufunc(partial[begin:end], mine, out=partial[begin:end])
         super()._reduce(c, out)
 

@@ -6,8 +6,10 @@ mpiexec -n P python -m mpi4py -m tests._support.gpu_ranks fake|newest|real ENGIN
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,11 @@ class ByDefinition:
     def __init__(self, problem: Problem, *, in_place: bool) -> None:
         self.accumulates_in_place, self._problem = in_place, problem
 
-    def __call__(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> None:
+    def ready(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Callable[[], Any]:
+        """Return what enqueues one product."""
+        return functools.partial(self._enqueue, a, b, c, alpha, beta, out)
+
+    def _enqueue(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> None:
         problem = dataclasses.replace(
             self._problem, m=a.shape[0], n=b.shape[1], k=a.shape[1], alpha=alpha, beta=beta, accumulate=c is not None
         )

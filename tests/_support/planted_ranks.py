@@ -26,6 +26,7 @@ from harness.proof import contract
 from harness.run.task import GemmTask, gemm
 from harness.semiring import SEMIRINGS, Semiring, highest
 from harness.surroundings.files import write_whole
+from tests._support.local_function import LocalFunction
 
 LONG_S = 600
 
@@ -88,11 +89,11 @@ def slow_down(share: Any, seconds: tuple[float, ...]) -> None:
     """Have each rank wait so long before each part that it computes."""
     stealing, whole = share._stealing, share._stealing._local
 
-    def slow(*arguments: Any) -> Any:
+    def slow(*arguments: Any) -> None:
         time.sleep(seconds[share.rank])
-        return whole(*arguments)
+        whole.ready(*arguments)()
 
-    stealing._local = slow
+    stealing._local = LocalFunction(slow)
 
 
 def main(how: str) -> None:

@@ -23,6 +23,7 @@ from harness.distributed.transport.mpi import Fibre
 from harness.distributed.transport.segments import _opened
 from harness.errors import HarnessError
 from harness.semiring import Semiring
+from tests._support.local_function import LocalFunction
 
 COMM = MPI.COMM_WORLD
 ROWS = 6
@@ -46,8 +47,7 @@ def local_product(problem, backend, threads):
         planted()
         np.matmul(a, b, out=out)
 
-    local.accumulates_in_place = False
-    return local
+    return LocalFunction(local)
 
 
 def fails_in_a_thread(self, *arguments):

@@ -25,6 +25,7 @@ from harness.problem import Problem, named_dtype
 from harness.proof import reference
 from harness.proof.verify import verify
 from tests._support import distributed_faults
+from tests._support.local_function import LocalFunction
 
 WORLD = COMM = MPI.COMM_WORLD  # COMM: of the ranks that compute together
 SEED, UNTIL_WRONG = 1, 40
@@ -79,8 +80,7 @@ def by_definition(problem, backend, threads):
         part = dataclasses.replace(problem, **sizes, alpha=alpha, beta=beta, accumulate=c is not None)
         out[...] = reference.product(part, a, b, c)
 
-    local.accumulates_in_place = problem.k % 2 == 1
-    return local
+    return LocalFunction(local, in_place=problem.k % 2 == 1)
 
 
 # What stands for a backend, in `harness.distributed.spmd`: it is never asked to compute.

@@ -113,6 +113,12 @@ def test_without_a_time_nothing_is_said(name):
         assert found(name, cells, counts="words", links={}) == ""
 
 
+def test_a_share_of_a_call_says_where_the_operands_are_when_it_begins():
+    found_share = found("stages", planted(EXPERIMENTS["dist_breakdown"]))
+    assert re.match(r"dist-\w+.* \(operands on its ranks\) spends \d+ % of a warm call computing, dist-", found_share)
+    assert re.search(r", dist-root \(operands on rank 0\) \d+ % \(plus_times, float64, ", found_share)
+
+
 def test_strategies_of_one_product_are_compared_though_each_has_a_case_of_its_own():
     together = [c for c in planted(EXPERIMENTS["dist_scaling"]) if c.axes.get("mode") == "all cores"]
     (place, *_) = {(c.axes["m"], c.axes["semiring"]) for c in together}

@@ -50,8 +50,8 @@ def test_a_backend_that_keeps_copies_reads_each_panel_anew(monkeypatch, rng):
     for step in range(3):
         part = slice(2 * step, 2 * step + 2)
         a_panel[...], b_panel[...] = a[:, part], b[part]
-        multiply(a_panel, b_panel, total, None, None, sums[step % 2])
+        multiply.ready(a_panel, b_panel, total, None, None, sums[step % 2])()
         total = sums[step % 2]
     np.testing.assert_array_equal(total, a @ b)
-    multiply(a_panel, b_panel, total, None, None, sums[1])  # the arrays of the second panel
+    multiply.ready(a_panel, b_panel, total, None, None, sums[1])()  # the arrays of the second panel
     np.testing.assert_array_equal(sums[1], a @ b + a_panel @ b_panel)

@@ -21,6 +21,7 @@ from harness.operands import Operands
 from harness.problem import Problem
 from harness.tuning import distributed as tuning
 from tests._support import planted_ranks, ranks
+from tests._support.local_function import LocalFunction
 
 
 class OfOneProcess:
@@ -56,7 +57,10 @@ def on_each_rank(sizes, wholes):
 
     def make(rank: int) -> None:
         stages = Stages()
-        made[rank] = StealingProduct(OfOneProcess(rank, said, barrier), sizes, wholes, multiply, stages), stages
+        made[rank] = (
+            StealingProduct(OfOneProcess(rank, said, barrier), sizes, wholes, LocalFunction(multiply), stages),
+            stages,
+        )
 
     makers = [threading.Thread(target=make, args=(rank,)) for rank in range(count)]
     for maker in makers:
@@ -121,7 +125,7 @@ def test_a_rank_that_is_done_computes_what_the_others_have_not_begun(adds, rng):
         made[rank][0]._claims[rank].put(len(cut(blocks[rank])))
     first, stages = made[0]
     d, c = wholes["d"], wholes["c"] if adds else None
-    first(wholes["a"][blocks[0].slices[0]], None, c, None, 3.0 if adds else None, d[blocks[0].slices])
+    first.ready(wholes["a"][blocks[0].slices[0]], None, c, None, 3.0 if adds else None, d[blocks[0].slices])()
     expected = wholes["a"] @ wholes["b"] + (3 * wholes["c"] if adds else 0)
     done = [np.allclose(d[block.slices], expected[block.slices]) for block in blocks]
     assert done == [True, True, False, True]

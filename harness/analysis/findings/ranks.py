@@ -138,7 +138,10 @@ def peers(cells: list[Cell], options: Json) -> str:
 
 
 def shares(cells: list[Cell], options: Json) -> str:
-    """Return which part of a warm call computes, at most and at least, of the largest product that several computed."""
+    """Return which part of a warm call computes, at most and at least, of the largest product that several computed.
+
+    The call begins when ranks hold the operands. If they come from rank 0, to send them is a part of it.
+    """
     warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := ranks.warm_stages(cell))]
     by_case = rates.group(
         [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm], lambda found: found[1].case
@@ -147,9 +150,15 @@ def shares(cells: list[Cell], options: Json) -> str:
         return ""
     own = max(by_case.values(), key=lambda own: (len(own) > 1, float(own[0][1].facts["operations"])))
     (least, worst), (most, best) = min(own, key=lambda x: x[0]), max(own, key=lambda x: x[0])
-    first = f"{best.contender} spends {most:.0f} % of a warm call computing"
-    rest = "" if worst is best else f", {worst.contender} {least:.0f} %"
+    first = f"{_whose_operands(best)} spends {most:.0f} % of a warm call computing"
+    rest = "" if worst is best else f", {_whose_operands(worst)} {least:.0f} %"
     return f"{first}{rest} ({_place(best)})"
+
+
+def _whose_operands(cell: Cell) -> str:
+    """Return the name of a contender, and where its operands are when a call begins."""
+    from_root = cell.arguments.get("backend") == rank_model.FROM_ROOT
+    return f"{cell.contender} (operands {'on rank 0' if from_root else 'on its ranks'})"
 
 
 # What a rank has counted, and what that is held against.

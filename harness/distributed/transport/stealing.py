@@ -17,7 +17,7 @@ Kuck, "Guided self-scheduling" (1987).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class StealingProduct:
-    """The local product of a rank that helps others. Call it with the whole block of k at once.
+    """The local product of a rank that helps others. It takes the whole block of k at once.
 
     Parameters
     ----------
@@ -62,31 +62,39 @@ class StealingProduct:
         self._claims = [own if rank == self._rank else Claims(path) for rank, path in enumerate(paths)]
         comm.Barrier()  # all have opened them
 
-    def __call__(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Any:
-        """Compute parts until none is left to begin: of ``out``, and of the blocks of other ranks.
+    def ready(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Callable[[], Any]:
+        """Prepare this rank's own parts, and return what computes parts until none is left to begin.
 
-        Others may still compute parts of `out` on return.
+        Those of ``out``, and of the blocks of other ranks, which are prepared when they are claimed. Others may still
+        compute parts of `out` when it returns.
         """
-        ranks = len(self._parts)
-        self._claims[self._rank].put(len(self._parts[self._rank]))
-        for owner in ((self._rank + step) % ranks for step in range(ranks)):
-            while (number := self._claims[owner].take()) is not None:
-                part = self._parts[owner][number]
-                if owner != self._rank:
+        ranks, adds = len(self._parts), c is not None
+        own = [self._ready(part, alpha, beta, adds=adds) for part in self._parts[self._rank]]
+
+        def compute() -> Any:
+            self._claims[self._rank].put(len(own))
+            for owner in ((self._rank + step) % ranks for step in range(ranks)):
+                while (number := self._claims[owner].take()) is not None:
+                    if owner == self._rank:
+                        own[number]()
+                        continue
+                    part = self._parts[owner][number]
                     self._stages.received("steal", sum(part.shape) * a.shape[1])
-                self._compute(part, alpha, beta, adds=c is not None)
-        return out
+                    self._ready(part, alpha, beta, adds=adds)()
+            return out
+
+        return compute
 
     def close(self) -> None:
         """Let go of the claims of all ranks."""
         for claims in self._claims:
             claims.close()
 
-    def _compute(self, part: Rectangle, alpha: Any, beta: Any, *, adds: bool) -> None:
+    def _ready(self, part: Rectangle, alpha: Any, beta: Any, *, adds: bool) -> Callable[[], Any]:
         rows, columns = part.slices
         whole = self._wholes
         c = whole["c"][rows, columns] if adds else None
-        self._local(whole["a"][rows], whole["b"][:, columns], c, alpha, beta, whole["d"][rows, columns])
+        return self._local.ready(whole["a"][rows], whole["b"][:, columns], c, alpha, beta, whole["d"][rows, columns])
 
 
 def cut(block: Rectangle) -> list[Rectangle]:

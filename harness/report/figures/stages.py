@@ -16,6 +16,7 @@ COLOURS = {
     "start of ranks": "#5B4A9E",
     "start of the GPU": "#7A68B8",
     "load": "#56B4E9",
+    "prepare": "#9BB8D3",
     "pin": "#B5651D",
     "allocate": "#8C6D46",
     "redistribute": "#E69F00",
@@ -33,9 +34,11 @@ COLOURS = {
 }
 CHART, ROW_INCHES, HEAD_INCHES = 5.6, 0.42, 0.95
 OF_RANKS = (
-    "Redistribute: scattering from rank 0; collect: gathering there. Rest: commands to the ranks, and waiting for "
-    "the slowest. Of panels that are gathered ahead only what is waited for counts. Load: libraries and kernels, "
-    "which may be in the cache of compiled ones, and the operands."
+    "A warm call begins when ranks hold the operands, and ends when they hold the result; that of dist-root begins "
+    "and ends on rank 0. Handing operands and result over between caller and ranks is not counted. Redistribute: "
+    "scattering from rank 0; collect: gathering there. Rest: commands to the ranks, and waiting for the slowest. Of "
+    "panels that are gathered ahead only what is waited for counts. Load: libraries and the operands; prepare: "
+    "kernels, which may be in the cache of compiled ones. Older results count that as computing, of the first call."
 )
 CALLS = {"a warm call": ranks.warm_stages, "the first call": ranks.first_stages}
 
