@@ -6,7 +6,7 @@ import re
 import pytest
 
 from experiments._parts import ranks as parts
-from harness.analysis.findings.ranks import FINDINGS
+from harness.analysis.findings.ranks import DETAILS, FINDINGS
 from harness.experiment import load_all
 from tests._support.planted_rank_cells import TWO_GPUS, planted
 from tests._support.synthetic import MACHINE
@@ -101,7 +101,28 @@ def test_counts_that_differ_from_the_formula_are_not_called_equal():
     assert "times its part of one copy" in found("counts", planted(EXPERIMENTS["dist_memory"]), counts="bytes")
     counts = [{**count, "words": 0.5 * count["words"]} for count in cells[0].facts["grids"]]
     off = [dataclasses.replace(cells[0], facts={**cells[0].facts, "grids": counts}), *cells[1:]]
-    assert re.search(r"; \d+ of \d+ counts equal", found("counts", off, counts="words"))
+    halves = r"; \d+ of \d+ counts equal the formula, the others are 0.50 of it$"
+    assert re.search(halves, found("counts", off, counts="words"))
+    assert DETAILS["counts"](off, {"counts": "words"}) == ""
+
+
+def test_a_formula_that_has_a_block_of_sums_too_many_is_said_to():
+    (cell, *_) = planted(EXPERIMENTS["dist_memory"])
+    blocks = {}
+    for count in cell.facts["grids"]:
+        pm, pn, _ = map(int, count["grid"].split("x"))
+        blocks[count["grid"]] = (96 // pm) * (96 // pn) * 8
+    counts = [
+        {**count, "formula_bytes": count["bytes"] + blocks[count["grid"]] * (count["panel"] > 0)}
+        for count in cell.facts["grids"]
+    ]
+    older = [dataclasses.replace(cell, facts={**cell.facts, "grids": counts})]
+    said = r"; 12 of 18 counts equal the formula, those in panels of 8 are 0\.\d+ to 0\.\d+ of it$"
+    assert re.search(said, found("counts", older, counts="bytes"))
+    assert "one block of sums each" in DETAILS["counts"](older, {"counts": "bytes"})
+    assert DETAILS["counts"]([cell], {"counts": "bytes"}) == ""
+    counts[-1] = {**counts[-1], "bytes": counts[-1]["bytes"] - 8}
+    assert DETAILS["counts"](older, {"counts": "bytes"}) == "", "another difference has another reason"
 
 
 @pytest.mark.parametrize("name", FINDINGS)

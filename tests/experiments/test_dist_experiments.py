@@ -54,7 +54,7 @@ def every_grid_is_counted_and_words_are_those_of_the_formula(cells):
     assert grids == {"1x1x2", "1x2x1", "2x1x1"}
     for count in cell["facts"]["grids"]:
         assert count["words"] == count["formula_words"]
-        assert 0 < count["bytes"] <= count["formula_bytes"]
+        assert 0 < count["bytes"] == count["formula_bytes"]
     assert all(count["words"] > 0 for count in cell["facts"]["grids"])
 
 

@@ -44,6 +44,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
     **contenders.DETAILS,
     **kernels.DETAILS,
+    **ranks.DETAILS,
     **shares.DETAILS,
     **switches.DETAILS,
     **traffic.DETAILS,
