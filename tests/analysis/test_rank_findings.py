@@ -135,9 +135,13 @@ def test_without_a_time_nothing_is_said(name):
 
 
 def test_a_share_of_a_call_says_where_the_operands_are_when_it_begins():
-    found_share = found("stages", planted(EXPERIMENTS["dist_breakdown"]))
-    assert re.match(r"dist-\w+.* \(operands on its ranks\) spends \d+ % of a warm call computing, dist-", found_share)
-    assert re.search(r", dist-root \(operands on rank 0\) \d+ % \(plus_times, float64, ", found_share)
+    cells = planted(EXPERIMENTS["dist_breakdown"])
+    both = found("stages", cells)
+    assert re.match(r"dist-\w+.* \(operands on the ranks\) spends \d+ % of a warm call computing, dist-", both)
+    assert re.search(r", dist-root \(operands on rank 0\) \d+ % \(plus_times, float64, n=1024\)$", both)
+    alike = found("stages", [cell for cell in cells if cell.contender != "dist-root"])
+    assert re.search(r" \(plus_times, float64, n=1024, operands on the ranks\)$", alike)
+    assert alike.count("operands") == 1
 
 
 def test_strategies_of_one_product_are_compared_though_each_has_a_case_of_its_own():

@@ -151,15 +151,16 @@ def shares(cells: list[Cell], options: Json) -> str:
         return ""
     own = max(by_case.values(), key=lambda own: (len(own) > 1, float(own[0][1].facts["operations"])))
     (least, worst), (most, best) = min(own, key=lambda x: x[0]), max(own, key=lambda x: x[0])
-    first = f"{_whose_operands(best)} spends {most:.0f} % of a warm call computing"
-    rest = "" if worst is best else f", {_whose_operands(worst)} {least:.0f} %"
-    return f"{first}{rest} ({_place(best)})"
+    one, other = _operands(best), _operands(worst)
+    of_best, of_worst, of_both = ("", "", f", {one}") if one == other else (f" ({one})", f" ({other})", "")
+    first = f"{best.contender}{of_best} spends {most:.0f} % of a warm call computing"
+    rest = "" if worst is best else f", {worst.contender}{of_worst} {least:.0f} %"
+    return f"{first}{rest} ({_place(best)}{of_both})"
 
 
-def _whose_operands(cell: Cell) -> str:
-    """Return the name of a contender, and where its operands are when a call begins."""
-    from_root = cell.arguments.get("backend") == rank_model.FROM_ROOT
-    return f"{cell.contender} (operands {'on rank 0' if from_root else 'on its ranks'})"
+def _operands(cell: Cell) -> str:
+    """Return where the operands are when a call begins."""
+    return f"operands on {'rank 0' if cell.arguments.get('backend') == rank_model.FROM_ROOT else 'the ranks'}"
 
 
 # What a rank has counted, and what that is held against.
