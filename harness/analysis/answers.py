@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from harness.analysis import caveats, rates, shares
+from harness.analysis import caveats, peaks, rates, shares
 from harness.analysis.findings import DETAILS, FINDINGS, PLACES, libraries
 from harness.experiment import Experiment, Figure, content_hash
 from harness.store.store import Cell
@@ -18,7 +18,7 @@ NOT_TIMED = {"grids": "counted", "projected": "modelled", "model_error": "modell
 
 
 class Shown(NamedTuple):
-    """The cells of a machine that a figure shows, and the peaks that other experiments measured there."""
+    """The cells of a machine that a figure shows, and the peaks that other experiments or earlier runs measured."""
 
     cells: list[Cell]
     peaks: list[Cell]
@@ -29,10 +29,12 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     """Return what `figure` of the experiment called `experiment` shows of the cells of one machine.
 
     Those of its experiment, or of another that its options name, at its ``where``. A peak that another experiment
-    measured holds too. None where times are those of one value alone of the axis that the figure ``compares``.
+    measured holds too, or an earlier run. None where times are those of one value alone of the axis that the figure
+    ``compares``.
     """
     everything = list(cells)
-    own = [cell for cell in everything if cell.experiment == figure.options.get("of", experiment)]
+    source = figure.options.get("of", experiment)
+    own = [cell for cell in everything if cell.experiment == source and cell.is_current]
     roofs = [cell for cell in own if rates.is_roof(cell)]
     chosen = rates.select((cell for cell in own if not rates.is_roof(cell)), figure.options.get("where", {}))
     if "largest" in figure.options:
@@ -41,7 +43,7 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     peaks_elsewhere = [
         cell
         for cell in everything
-        if cell.experiment != experiment and (rates.is_peak(cell) or rates.is_narrow_peak(cell))
+        if peaks.is_any_peak(cell) and not (cell.experiment == experiment and cell.is_current)
     ]
     not_at_their_best = libraries.untold(chosen)
     chosen = [cell for cell in chosen if cell.contender not in not_at_their_best]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from harness.analysis import conditions as analysis_conditions
-from harness.analysis import offload, rates
+from harness.analysis import offload, peaks, rates
 from harness.stats import verdict
 from harness.stats.verdict import Verdict
 from harness.store.schema import DIRTY, UNKNOWN
@@ -60,10 +60,10 @@ def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
     return "; ".join(filter(None, remarks))
 
 
-def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
+def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str], roofs: Sequence[Cell] = ()) -> list[str]:
     """Return what a reader of the figures and tables of one experiment has to know, in Markdown, a line each.
 
-    `unsure` are the `doubts` about its cells.
+    `unsure` are the `doubts` about its cells, `roofs` what other experiments and runs measured for them.
     """
     timed = [cell for cell in cells if cell.is_ok]
     lines = [
@@ -87,6 +87,8 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
     disturbed = [(cell, marks) for cell in timed if (marks := analysis_conditions.marks(cell.record))]
     if disturbed:
         lines.append(f"**Disturbed**, {_of([cell for cell, _ in disturbed], timed)}: the last {disturbed[-1][1][0]}")
+    if older := _with_peak_of_another_run(cells, roofs):
+        lines.append(f"**Peak of another run**, {_of([cell for cell, _ in older], timed)}: measured on {_days(older)}")
     alone = rates.one_process(timed)
     if alone:
         lines.append(f"**One process**, {_of(alone, timed)}: {NOT_REPLICATED}")
@@ -116,6 +118,30 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {_few(bound, timed)}"] if bound else []),
         *([f"To keep in mind: {', '.join(counted)}; the report says which"] if counted else []),
     ]
+
+
+def of_peaks(cells: Sequence[Cell], roofs: Sequence[Cell]) -> str:
+    """Return when the peaks were measured that hold for `cells` and are of other runs than they; mostly nothing."""
+    older, timed = _with_peak_of_another_run(cells, roofs), [cell for cell in rates.contenders(cells) if cell.is_ok]
+    if not older:
+        return ""
+    count = f"all {len(timed)}" if len(older) == len(timed) else f"{len(older)} of {len(timed)}"
+    return f"The peak is of another run, measured on {_days(older)} (for {count} times)"
+
+
+def _with_peak_of_another_run(cells: Iterable[Cell], roofs: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    """Return the cells whose peak is of another run, with that peak."""
+    own = list(cells)
+    by_kind = peaks.peaks_by_kind([*own, *roofs])
+    timed = [cell for cell in rates.contenders(own) if cell.is_ok]
+    found = ((cell, peaks.nearest(cell, by_kind.get(peaks.kind(cell), []))) for cell in timed)
+    return [(cell, peak) for cell, peak in found if peak is not None and peak.run != cell.run]
+
+
+def _days(found: Iterable[tuple[Cell, Cell]]) -> str:
+    """Return the days on which peaks were measured: "2026-11-23", "2026-11-21 to 2026-11-23"."""
+    days = sorted({peak.time[:10] for _, peak in found})
+    return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
 def _few(sizes: Sequence[str], timed: Sequence[Cell]) -> str:

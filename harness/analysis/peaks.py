@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from harness.analysis import rates
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
+
+# What the records of all peaks contain: the role of their case, or the name of their contender.
+IN_RECORDS = b'peak"'
+
+
+def is_any_peak(cell: Cell) -> bool:
+    """Return whether `cell` measures the peak of this processor, or of narrower vectors than it has."""
+    return rates.is_peak(cell) or rates.is_narrow_peak(cell)
 
 
 def kind(cell: Cell) -> Hashable:
@@ -20,20 +28,27 @@ def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:
 
 
 def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
-    """Return the measured peak for the semiring, dtype and threads of `cell`.
-
-    Of its own case, else of its own experiment, else of any.
-    """
-    peaks = peaks_by_kind(cells).get(kind(cell), [])
-    return min(
-        peaks, key=lambda other: (not rates.in_turns(other, cell), other.experiment != cell.experiment), default=None
-    )
+    """Return the measured peak that holds for `cell`: of its semiring, dtype, threads and device, see `nearest`."""
+    return nearest(cell, peaks_by_kind(cells).get(kind(cell), []))
 
 
 def narrow_peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
-    """Return the measured peak of AVX2 for the semiring, dtype and threads of `cell`, or None."""
-    narrow = [c for c in cells if c.is_ok and rates.is_narrow_peak(c) and kind(c) == kind(cell)]
-    return min(narrow, key=lambda other: other.experiment != cell.experiment, default=None)
+    """Return the measured peak of AVX2 that holds for `cell`, see `nearest`, or None."""
+    return nearest(cell, [c for c in cells if c.is_ok and rates.is_narrow_peak(c) and kind(c) == kind(cell)])
+
+
+def nearest(cell: Cell, peaks: Sequence[Cell]) -> Cell | None:
+    """Return that of `peaks`, all of the kind of `cell`, that was measured in turns with it, else the fastest of a run.
+
+    That is the run of `cell`; else the last before it, else the first after it. So a peak that is measured later
+    changes nothing where there is one of the same run, or an earlier one.
+    """
+    beside = next((peak for peak in peaks if rates.in_turns(peak, cell)), None)
+    if beside is not None:
+        return beside
+    runs = {peak.run for peak in peaks}  # named by when they began, so that they sort by time
+    run = max((run for run in runs if run <= cell.run), default=min(runs, default=""))
+    return max((peak for peak in peaks if peak.run == run), key=roof_rate, default=None)
 
 
 def roof_rate(roof: Cell) -> float:

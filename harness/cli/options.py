@@ -119,13 +119,15 @@ def recorded(
     """Yield the slug, the cells and the fingerprint of each of `machines`, or of all.
 
     Cells are of `preset`; without one, each is of the largest preset that has it (`harness.store.presets`), and of
-    smoke where a machine has nothing else.
+    smoke where a machine has nothing else. The last are peaks that have been superseded: they hold for cells of their
+    time (`harness.analysis.peaks.nearest`).
 
     Raises
     ------
     StoreError
         If there are none, or none of one of `machines`.
     """
+    from harness.analysis import peaks
     from harness.store import presets, store
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
@@ -143,6 +145,7 @@ def recorded(
     for slug in chosen:
         stores = presets.stores_of(results, slug, preset)
         cells = presets.cells_of_machine(stores)
+        cells += presets.superseded(stores, cells, peaks.IN_RECORDS, peaks.is_any_peak)
         machine = stores[-1].machine()
         for records in stores:
             for notice in records.notices:

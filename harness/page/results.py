@@ -34,7 +34,7 @@ class Results:
     cells : tuple of Cell
         Of this experiment: each with its samples [ns], its axes, and why it has no time where it has none.
     roofs : tuple of Cell
-        Peaks that other experiments measured there, for percentages of peak.
+        Peaks that other experiments measured there, or earlier runs, for percentages of peak.
 
     Notes
     -----
@@ -140,7 +140,7 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     StoreError
         If nothing of it is stored, or not of that machine.
     """
-    from harness.analysis import rates
+    from harness.analysis import peaks, rates
     from harness.experiment import load_all
     from harness.store import presets, store
 
@@ -162,8 +162,9 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
         )
     stores = presets.stores_of(root, machine)
     others = [name for records in stores for name in records.experiments() if name != experiment]
-    roofs = tuple(cell for cell in presets.cells_of_machine(stores, others) if rates.is_peak(cell))
-    return Results(known[experiment], stores[-1].machine(), tuple(cells), roofs)
+    roofs = [cell for cell in presets.cells_of_machine(stores, others) if rates.is_peak(cell)]
+    roofs += presets.superseded(stores, [*cells, *roofs], peaks.IN_RECORDS, rates.is_peak)
+    return Results(known[experiment], stores[-1].machine(), tuple(cells), tuple(roofs))
 
 
 def _measured(root: Path, slug: str, experiment: str) -> list[Store]:

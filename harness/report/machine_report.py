@@ -162,7 +162,7 @@ def _section(
     shown: _Shown,
 ) -> str:
     """Return the section of one experiment: finding, question, prominent figures, links, caveats; rows without any."""
-    recorded = [cell for cell in cells if cell.experiment == experiment.name]
+    recorded = [cell for cell in cells if cell.experiment == experiment.name and cell.is_current]
     pictures, links, left_out, outdated = [], [], [], []
     for figure in experiment.figures:
         path = Path(os.path.relpath(shown.figures / f"{figure.name}.svg", shown.results)).as_posix()
@@ -178,7 +178,7 @@ def _section(
             links.append(f"[{figure.title}]({path})")
     rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
     more = ", ".join([*links, f"[{rates.plural(len(rows), 'cell')}]({CELLS})"])
-    known = caveats.of_section(recorded, unsure)
+    known = caveats.of_section(recorded, unsure, _roofs(experiment, cells))
     body = pictures or ([] if links or left_out else [tables.table(experiment, _some(rows))])
     finding = answers.of_experiment(experiment, cells)
     details = [answers.details_of_figure(f, answers.shown(f, experiment.name, cells)) for f in experiment.figures]
@@ -214,7 +214,9 @@ def _folded(title: str, sentences: Sequence[str]) -> str:
 
 
 def _roofs(experiment: Experiment, cells: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in cells if cell.experiment != experiment.name and rates.is_roof(cell)]
+    """Return the roofs that other experiments measured, and earlier runs of this one."""
+    of_others = (cell for cell in cells if cell.experiment != experiment.name or not cell.is_current)
+    return [cell for cell in of_others if rates.is_roof(cell)]
 
 
 def _some(rows: Sequence[tables.TableRow]) -> list[tables.TableRow]:
@@ -239,7 +241,7 @@ def _write_cells(
         writer = csv.writer(file, lineterminator="\n")
         heads: list[str] = []
         for experiment in experiments:
-            recorded = [cell for cell in cells if cell.experiment == experiment.name]
+            recorded = [cell for cell in cells if cell.experiment == experiment.name and cell.is_current]
             rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
             columns = tables.table_columns(experiment, rows)
             columns |= {head: entries or [""] * len(rows) for head, entries in columns.items()}

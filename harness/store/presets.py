@@ -8,9 +8,10 @@ question would stand there twice. Pure.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.experiment import EVIDENCE, SMOKE, Json, content_hash
@@ -84,6 +85,31 @@ def _worth(own: Sequence[Cell]) -> _Worth:
     if not any(cell.is_ok for cell in own):
         return _Worth.NO_TIME
     return _Worth.PART if own[0].is_of_part else _Worth.WHOLE
+
+
+def superseded(
+    stores: Sequence[Store], cells: Iterable[Cell], text: bytes, accepts: Callable[[Cell], bool]
+) -> list[Cell]:
+    """Return cells with a time that are none of `cells`: of earlier runs, and of points that a larger preset has too.
+
+    Parameters
+    ----------
+    stores : sequence of Store
+        Of one machine: those of `stores_of`.
+    cells : iterable of Cell
+        Those to show.
+    text : bytes
+        What their records contain: others are not parsed.
+    accepts : callable
+        Says whether a cell is asked for.
+    """
+    shown = {(cell.run, cell.case, cell.contender) for cell in cells}
+    return [
+        dataclasses.replace(cell, is_current=False)
+        for records in stores
+        for cell in records.cells_containing(text)
+        if cell.is_ok and accepts(cell) and (cell.run, cell.case, cell.contender) not in shown
+    ]
 
 
 def _by_question(points: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[int, set[str]]]:

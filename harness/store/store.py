@@ -136,6 +136,15 @@ class Store:
             for entry, cell in zip(chosen, self._load(name, chosen), strict=True):
                 yield cell if entry.offset in current else dataclasses.replace(cell, is_current=False)
 
+    def cells_containing(self, text: bytes) -> Iterator[Cell]:
+        """Yield the cells of all runs whose records contain `text`; for each run and point the latest case.
+
+        Other records are not parsed. Raises as `cells` does.
+        """
+        for name in self.experiments():
+            entries = [IndexEntry.of(line.record, line.offset) for line in self._lines(name, text) if _is_cell(line)]
+            yield from self._load(name, store_current.of_each_run(entries))
+
     def require_readable(self, experiments: Iterable[str]) -> None:
         """Raise StoreError, as `cells` does, if what is recorded of `experiments` and of runs cannot be read."""
         for name in (RUNS, *experiments):
@@ -246,7 +255,7 @@ class Store:
             self.notices.append(text)
 
     def _entries(self, name: str) -> list[IndexEntry]:
-        return [IndexEntry.of(line.record, line.offset) for line in self._lines(name) if line.record["kind"] == "cell"]
+        return [IndexEntry.of(line.record, line.offset) for line in self._lines(name) if _is_cell(line)]
 
     def _load(self, name: str, entries: Sequence[IndexEntry]) -> Iterator[Cell]:
         for record in self._journal(name).at([entry.offset for entry in entries]):
@@ -292,6 +301,10 @@ def richest_preset(results_root: Path | str, slug: str) -> str:
             fix="make experiments",
         )
     return recorded[-1]
+
+
+def _is_cell(line: Line) -> bool:
+    return bool(line.record["kind"] == "cell")
 
 
 def _check(line: Line, path: Path, kinds: tuple[str, ...]) -> None:

@@ -69,6 +69,7 @@ Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 2  # below a figure, of one status; a report lists them all
 COMPUTED = ("extra_work", "reuse")  # from sizes and loops alone: no sample has a part in them
+WITH_PEAKS, UNDER_ROOFS = ("bars", "lines"), ("roofline", "predicted")  # kinds that show the peak, of rates or always
 WITHOUT_INTERVALS = ("heatmap", "ragged", "dense", "extra_work", "stages", "grids", "model_error", "projected", "map")
 
 
@@ -157,12 +158,21 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet.notes += [f"{details}."] if details else []
     sheet.notes += [figure.options["note"]] if "note" in figure.options else []
     sheet.notes += [] if figure.kind in COMPUTED else [*absences(shown), *caveats.in_figure(shown)]
+    if _shows_a_peak(figure) and (of_another_run := caveats.of_peaks(shown, of.peaks)):
+        sheet.notes.append(f"{of_another_run}.")
     if of.left_out:
         sheet.notes.append(f"Not shown: {', '.join(of.left_out)}, measured before it was told which processor this is.")
     sheet.notes += [mark] if mark else []
     sampled = [] if figure.kind in COMPUTED else shown
     footer = provenance(sampled, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
+
+
+def _shows_a_peak(figure: Figure) -> bool:
+    """Return whether a figure holds rates against the measured peak: by percentages, a line or a roof."""
+    value = figure.options.get("value", "rate")
+    is_marked = figure.kind in WITH_PEAKS and value == "rate" and figure.options.get("peak", True)
+    return value == "of_peak" or figure.kind in UNDER_ROOFS or is_marked
 
 
 def _has_data(cell: Cell, options: Json) -> bool:

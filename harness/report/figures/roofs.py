@@ -34,7 +34,8 @@ def mark_peak(panel: Axes, shown: list[Cell], cells: list[Cell], *, across: Lite
         The axis that shows rates.
     """
     peaks_of_cells = [peak for cell in shown if (peak := analysis_peaks.peak_of(cell, cells))]
-    peaks = {(rates.is_on_device(peak), peak.threads): peak for peak in peaks_of_cells}
+    rising = sorted(peaks_of_cells, key=analysis_peaks.roof_rate)  # of several runs the fastest is drawn
+    peaks = {(rates.is_on_device(peak), peak.threads): peak for peak in rising}
     if rates.common(shown, "problem") is None:
         return
     for (is_on_device, threads), peak in peaks.items():

@@ -1,0 +1,110 @@
+"""Which measured peak holds for a cell: that of its own run or of the last before it, whatever is measured later."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from harness.analysis import answers, caveats, peaks, rates
+from harness.cli import options
+from harness.experiment import load_all
+from harness.report.figures import drawing
+from harness.store.store import Store
+from tests._support import planted_store
+from tests._support.sheets import keep
+from tests._support.synthetic import MACHINE, cells
+
+EXPERIMENTS = load_all()
+(PRODUCT,) = [
+    c
+    for c in cells(EXPERIMENTS["ladder"])
+    if c.contender == "cpu-simd" and rates.axis(c, "problem") == "plus_times float64"
+][:1]
+(PEAK,) = [
+    c for c in cells(EXPERIMENTS["ladder"]) if rates.is_peak(c) and rates.axis(c, "problem") == "plus_times float64"
+]
+
+
+def product(run):
+    return dataclasses.replace(PRODUCT, run=run)
+
+
+def peak(run, rate, **changes):
+    samples = [[PEAK.facts["operations"] / rate] * 3]
+    return dataclasses.replace(PEAK, run=run, samples_ns=samples, time=f"{run}T10:00:00", **changes)
+
+
+def test_a_peak_of_the_same_run_holds_the_fastest_of_them_whatever_experiment_measured_it():
+    known = [peak("2026-01-02", 50.0), peak("2026-01-02", 60.0, experiment="roofline"), peak("2026-01-03", 90.0)]
+    assert peaks.roof_rate(peaks.peak_of(product("2026-01-02"), known)) == pytest.approx(60)
+
+
+def test_else_that_of_the_last_run_before_holds_and_only_else_the_first_after():
+    known = [peak("2026-01-01", 70.0), peak("2026-01-03", 50.0), peak("2026-01-06", 90.0), peak("2026-01-07", 95.0)]
+    found = [peaks.roof_rate(peaks.peak_of(product(f"2026-01-0{day}"), known)) for day in (2, 4, 5, 8)]
+    assert found == pytest.approx([70, 50, 50, 95])
+    assert peaks.peak_of(product("2026-01-05"), known[2:]) is known[2]
+
+
+@pytest.mark.parametrize("experiment", ["ladder", "a sooner name", "roofline"])
+def test_what_is_measured_later_changes_no_percentage(experiment):
+    old = [product("2026-01-02"), peak("2026-01-01", 50.0)]
+    later = peak("2026-02-01", 80.0, experiment=experiment)
+    assert peaks.interval_of_peak(old[0], [later, *old]) == peaks.interval_of_peak(old[0], old)
+
+
+def test_a_peak_in_turns_comes_before_all_others():
+    own = dataclasses.replace(peak("2026-01-02", 40.0), case=PRODUCT.case)
+    assert peaks.peak_of(product("2026-01-02"), [peak("2026-01-02", 60.0), own]) is own
+
+
+def test_a_superseded_peak_holds_for_cells_of_its_time_and_is_shown_nowhere():
+    (figure, *_) = EXPERIMENTS["ladder"].figures
+    past, now = dataclasses.replace(peak("2026-01-02", 50.0), is_current=False), peak("2026-01-05", 90.0)
+    shown = answers.shown(figure, "ladder", [now, product("2026-01-02"), past])
+    assert shown.cells == [now, product("2026-01-02")]
+    assert shown.peaks == [past]
+    assert peaks.peak_of(shown.cells[1], [*shown.cells, *shown.peaks]) is past
+
+
+def test_a_peak_of_another_run_is_dated_in_reports_and_figures(tmp_path, monkeypatch):
+    own = [c for c in cells(EXPERIMENTS["ladder"]) if not rates.is_peak(c)]
+    elsewhere = [
+        dataclasses.replace(c, run="20250101T000000", time="2025-01-01T10:00:00", experiment="roofline")
+        for c in cells(EXPERIMENTS["ladder"])
+        if rates.is_peak(c)
+    ]
+    lines = caveats.of_section(own, {}, elsewhere)
+    assert any(line.startswith("**Peak of another run**, all ") and line.endswith("on 2025-01-01") for line in lines)
+    assert not any("Peak of another run" in line for line in caveats.of_section(own, {}))
+    sheets = keep(monkeypatch)
+    drawing.draw(EXPERIMENTS["ladder"], [*own, *elsewhere], MACHINE, tmp_path)
+    notes = sheets["ladder"].notes
+    assert any(note.startswith("The peak is of another run, measured on 2025-01-01 (for all ") for note in notes)
+    drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path)
+    assert not any("another run" in note for note in sheets["ladder"].notes)
+
+
+def test_superseded_peaks_are_read_with_the_cells_of_a_machine(tmp_path):
+    problem = {"m": 64, "n": 64, "k": 64, "semiring": "plus_times", "dtype": "float64"}
+    role = {"role": "peak", "semiring": "plus_times", "dtype": "float64"}
+
+    def record(store, run, ns, experiment="ladder", **changes):
+        found = planted_store.cell(run=run, experiment=experiment, samples_ns=[[ns]], time=run, **changes)
+        store.append(found, machine=planted_store.MACHINE)
+
+    def of_peak():
+        ((_, known, _),) = options.recorded(tmp_path, None)
+        (own,) = [cell for cell in known if cell.experiment == "sweep"]
+        return peaks.percent_of_peak(own, known), sum(rates.is_peak(cell) for cell in known if cell.is_current)
+
+    store = Store(tmp_path / "one" / "quick")
+    for run, ns in (("2026-01-01", 2.0), ("2026-01-02", 1.0)):
+        store.append(planted_store.begun(run, experiments=["ladder"]))
+        record(store, run, ns, contender="peak", axes=role, case="peak")
+        if run == "2026-01-01":
+            record(store, run, 4.0, "sweep", facts={"operations": 6, "problem": problem}, axes={"n": 64})
+            before = of_peak()
+        store.append(planted_store.done(run))
+    assert before == of_peak() == (pytest.approx(50.0), 1)
