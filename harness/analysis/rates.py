@@ -89,6 +89,11 @@ def is_roof(cell: Cell) -> bool:
     return is_rate or is_peak(cell) or is_narrow_peak(cell)
 
 
+def current(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that nothing recorded later has superseded: what is shown and counted."""
+    return [cell for cell in cells if cell.is_current]
+
+
 def contenders(cells: Iterable[Cell]) -> list[Cell]:
     """Return the cells that are no roofs."""
     return [cell for cell in cells if not is_roof(cell)]

@@ -165,9 +165,11 @@ def _drawn(
     chosen: list[Experiment], cells: list[Cell], owner: Machine, folder: Path, *, decided: bool = False
 ) -> list[Path]:
     """Draw the figures of those of `chosen` that `owner` could do anything of, and return their files."""
+    from harness.analysis import rates
     from harness.report.figures import drawing
 
-    mark, tried = provenance.mark(), {cell.experiment for cell in cells if cell.status in ("ok", "failed")}
+    mark = provenance.mark()
+    tried = {cell.experiment for cell in rates.current(cells) if cell.status in ("ok", "failed")}
     return [
         path
         for e in chosen

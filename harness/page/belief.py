@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis import calibration, caveats, conditions, rates
 from harness.experiment import content_hash
+from harness.machine import Machine
 from harness.page.recorded import Recorded
 from harness.stats.statistics import median, quantiles
 from harness.store import presets
@@ -47,10 +48,9 @@ class Belief(NamedTuple):
 
 def belief(recorded: Recorded) -> Belief:
     """Return what speaks for and against the numbers of `recorded`."""
-    wide = spreads(recorded.folder)
-    return Belief(
-        recorded.name, _verdicts(recorded.folder), wide, _sentence(wide), _flags(recorded.cells), _facts(recorded)
-    )
+    wide, current = spreads(recorded.folder), rates.current(recorded.cells)
+    facts = _facts(recorded.machine, current)
+    return Belief(recorded.name, _verdicts(recorded.folder), wide, _sentence(wide), _flags(current), facts)
 
 
 def spreads(folder: Path) -> list[Spread]:
@@ -106,8 +106,7 @@ def _flags(cells: Sequence[Cell]) -> list[Flag]:
     return [flag for flag in flags if flag.of]
 
 
-def _facts(recorded: Recorded) -> dict[str, str]:
-    machine, cells = recorded.machine, recorded.cells
+def _facts(machine: Machine, cells: Sequence[Cell]) -> dict[str, str]:
     facts = {
         "processor": f"{machine.cpu}, {rates.plural(machine.cores, 'core')}",
         "vector extensions": " ".join(machine.simd),

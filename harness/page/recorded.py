@@ -25,7 +25,7 @@ SIZE = "n"
 
 
 class Recorded(NamedTuple):
-    """The cells that are shown of one machine."""
+    """The cells that are shown of one machine, and peaks of earlier runs that hold for some of them."""
 
     slug: str  # the name of its folder
     cells: list[Cell]

@@ -64,7 +64,7 @@ def write(
     experiments : iterable of Experiment
         The most prominent come first. Those without a time, or without an answer, are named at its end.
     cells : sequence of Cell
-        Of one preset.
+        Of one preset; with peaks that have been superseded, which hold for cells of their time.
     machine : Machine
     figures : Path
         Folder of this machine's figures; those of `cells` that are there are shown.
@@ -73,16 +73,18 @@ def write(
     mark : str
         A sentence about the code that makes the report.
     """
-    known = list(experiments)
-    measured = [e for e in known if any(cell.experiment == e.name for cell in cells)]
+    known, current = list(experiments), rates.current(cells)
+    measured = [e for e in known if any(cell.experiment == e.name for cell in current)]
     absent = [e.name for e in known if e not in measured]
     idle = closing.without_times(measured, cells)
     told = [experiment for experiment in measured if experiment.name not in idle]
     told.sort(key=lambda experiment: -max((figure.prominence for figure in experiment.figures), default=0))
     unsure, prominent = caveats.doubts(cells), _prominent(told, cells, figures)
-    parts = [_answers(told, cells, machine), _head(cells, machine)]
+    parts = [_answers(told, cells, machine), _head(current, machine)]
     parts += [_section(e, cells, unsure, prominent, _Shown(figures, results)) for e in told]
-    parts.append(closing.section(cells, [*closing.unanswered(told, cells), *closing.idle(absent, idle)], results, mark))
+    parts.append(
+        closing.section(current, [*closing.unanswered(told, cells), *closing.idle(absent, idle)], results, mark)
+    )
     results.mkdir(parents=True, exist_ok=True)
     _write_cells(results / CELLS, measured, cells, unsure)
     report = results / REPORT
@@ -162,7 +164,7 @@ def _section(
     shown: _Shown,
 ) -> str:
     """Return the section of one experiment: finding, question, prominent figures, links, caveats; rows without any."""
-    recorded = [cell for cell in cells if cell.experiment == experiment.name and cell.is_current]
+    recorded = [cell for cell in rates.current(cells) if cell.experiment == experiment.name]
     pictures, links, left_out, outdated = [], [], [], []
     for figure in experiment.figures:
         path = Path(os.path.relpath(shown.figures / f"{figure.name}.svg", shown.results)).as_posix()
@@ -241,7 +243,7 @@ def _write_cells(
         writer = csv.writer(file, lineterminator="\n")
         heads: list[str] = []
         for experiment in experiments:
-            recorded = [cell for cell in cells if cell.experiment == experiment.name and cell.is_current]
+            recorded = [cell for cell in rates.current(cells) if cell.experiment == experiment.name]
             rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
             columns = tables.table_columns(experiment, rows)
             columns |= {head: entries or [""] * len(rows) for head, entries in columns.items()}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.analysis import answers, caveats
+from harness.analysis import answers, caveats, rates
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.report.tables import short_table
@@ -50,7 +50,7 @@ def write_tables(
                 sentence = f"{'' if in_item else '- '}{finding}." if finding else ""
                 text = update_markers(text, f"finding {name}{of}", sentence)
         if f"<!-- {experiment.name}{of}:" in text:
-            recorded = [cell for cell in cells if cell.experiment == experiment.name]
+            recorded = [cell for cell in rates.current(cells) if cell.experiment == experiment.name]
             notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
             text = update_markers(text, f"{experiment.name}{of}", "\n\n".join([short_table(experiment, cells), *notes]))
     write_whole(page, text)

@@ -9,6 +9,7 @@ import pytest
 from harness.analysis import answers, caveats, peaks, rates
 from harness.cli import options
 from harness.experiment import load_all
+from harness.report import machine_report
 from harness.report.figures import drawing
 from harness.store.store import Store
 from tests._support import planted_store
@@ -84,6 +85,16 @@ def test_a_peak_of_another_run_is_dated_in_reports_and_figures(tmp_path, monkeyp
     assert any(note.startswith("The peak is of another run, measured on 2025-01-01 (for all ") for note in notes)
     drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path)
     assert not any("another run" in note for note in sheets["ladder"].notes)
+
+
+def test_a_report_counts_and_names_no_superseded_peak(tmp_path):
+    own = cells(EXPERIMENTS["ladder"])
+    past = dataclasses.replace(peak("2025-01-01", 50.0), is_current=False, record={"unmet": "", "commit": "of-old"})
+    texts = [
+        machine_report.write([EXPERIMENTS["ladder"]], known, MACHINE, tmp_path, tmp_path).read_text()
+        for known in (own, [*own, past])
+    ]
+    assert texts[0] == texts[1]
 
 
 def test_superseded_peaks_are_read_with_the_cells_of_a_machine(tmp_path):
