@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from experiments._parts.peers import SUBJECT
+from experiments._parts.peers import SUBJECT, libraries_for
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "mkl", "transposed", "tiled", "packed", "simd")]
+RUNGS = [*(backend_contender(f"cpu-{name}") for name in ("transposed", "tiled", "packed")), backend_contender(SUBJECT)]
 
 # The kinds "power of two" and "tile multiple" fit every register tile of 2, 4, 8 and 16; the others are ragged.
 SIZES = {
@@ -33,20 +33,23 @@ PROBLEMS = {
     "full": (("plus_times", "float64"), ("min_plus", "float64")),
 }
 TILES = (4, 16, 64, 128)  # of micro-kernels on the CPU, of the paper and of blocks on a GPU
+# What loses at ragged sizes: the rungs, and two libraries beside them.
+LOSING = [*(rung.label for rung in RUNGS), "cpu-numpy", "cpu-mkl"]
 OF_DOUBLE = {
-    "where": {"semiring": "plus_times", "dtype": "float64"},
+    "where": {"semiring": "plus_times", "dtype": "float64", "contender": LOSING},
     "subject": SUBJECT,
     "finding": "losses",
 }
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a square product for each size, by rising size."""
+    """Return a square product for each size, by rising size: every library that takes it, then the rungs."""
     sizes = sorted((n, kind) for kind, of_kind in SIZES[preset].items() for n in of_kind)
     return [
-        product_case(Problem(n, n, n, semiring, dtype), CONTENDERS, kind=kind)
+        product_case(problem, [*libraries_for(problem, machine, preset), *RUNGS], kind=kind)
         for semiring, dtype in PROBLEMS[preset]
         for n, kind in sizes
+        for problem in [Problem(n, n, n, semiring, dtype)]
     ]
 
 
@@ -59,7 +62,14 @@ EXPERIMENT = Experiment(
             "size_sweep",
             "lines",
             "Rate against size",
-            {"x": "n", "marker": "kind", "panels": "problem", "subject": SUBJECT, "finding": "over_fastest"},
+            {
+                "x": "n",
+                "marker": "kind",
+                "panels": "problem",
+                "merged": True,
+                "subject": SUBJECT,
+                "finding": "over_fastest",
+            },
         ),
         Figure("ragged_loss", "ragged", "What sizes that fit no tile lose", OF_DOUBLE, prominence=86),
         Figure(

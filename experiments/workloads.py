@@ -12,19 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments._parts.gpu import best_of_gpu
-from experiments._parts.peers import SUBJECT
+from experiments._parts.peers import SUBJECT, libraries_for
 from harness.experiment import PRESETS, Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
 TABLE = Path(__file__).parent / "data" / "workloads.csv"
-
-# Libraries, then what gemm takes.
-CONTENDERS = {
-    "smoke": ("cpu-numpy", SUBJECT),
-    "quick": ("cpu-numpy", "cpu-mkl", "cpu-tropical-gemm", SUBJECT),
-    "full": ("cpu-numpy", "cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-tropical-gemm", SUBJECT),
-}
 
 
 @dataclass(frozen=True)
@@ -67,11 +60,16 @@ def read() -> list[Workload]:
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case per workload of `preset`. A backend without the semiring is listed as declining it."""
+    """Return a case per workload of `preset`: every library that takes it, then what gemm takes."""
     legal = PRESETS[: PRESETS.index(preset) + 1]
-    contenders = [*(backend_contender(name) for name in CONTENDERS[preset]), *best_of_gpu(machine)]
+    ours = [backend_contender(SUBJECT), *best_of_gpu(machine)]
     return [
-        product_case(workload.problem, contenders, workload=workload.name, group=workload.group)
+        product_case(
+            workload.problem,
+            [*libraries_for(workload.problem, machine, preset), *ours],
+            workload=workload.name,
+            group=workload.group,
+        )
         for workload in read()
         if workload.preset in legal
     ]

@@ -12,11 +12,13 @@ from harness import registry
 from harness.experiment import Contender, backend_contender
 from harness.interface import Backend
 from harness.machine import Machine, detect
+from harness.problem import Problem
 from harness.semiring import SEMIRINGS
 
 SUBJECT = "cpu-simd"
 # Backends from this step on are libraries, not steps of the ladder.
 FIRST_LIBRARY_STEP = 80
+COMMONEST = "cpu-numpy"
 
 # One of them is the fastest where all are installed: for products of floats, then over min_plus and max_plus.
 FASTEST = ("cpu-mkl", "cpu-openblas"), ("cpu-tropical-gemm",)
@@ -42,14 +44,35 @@ def against_peers(threads: int = 1, machine: Machine | None = None) -> list[Cont
     A library stands there in each of its configurations on `machine`, by default this one. One that is missing or
     declines a product is included: it becomes a gap with its reason. Only those of `PACKAGES` are left out.
     """
+    configured = _in_each_configuration(_libraries(), threads, machine or detect())
+    return [backend_contender(SUBJECT, threads=threads), *configured]
+
+
+def libraries_for(problem: Problem, machine: Machine, preset: str) -> list[Contender]:
+    """Return every library that takes `problem`, in each of its configurations, for one thread; NumPy is the first.
+
+    The fastest of them is the fastest library. One that is missing becomes a gap with its reason, one that declines
+    the product is left out. The smoke preset has NumPy alone.
+    """
+    if preset == "smoke":
+        return [backend_contender(COMMONEST)]
+    taking = [backend for backend in _libraries() if backend.declines(problem) is None]
+    return _in_each_configuration(sorted(taking, key=lambda backend: backend.name != COMMONEST), 1, machine)
+
+
+def _libraries() -> list[Backend]:
+    """Return the CPU backends that wrap a library, the highest step first, of those that are `installed`."""
     entries = {entry.name: entry.backend for entry in registry.discover() if entry.name.startswith("cpu-")}
     found = [backend for name in installed(entries) if (backend := entries[name])]
-    libraries = sorted((b for b in found if b.step >= FIRST_LIBRARY_STEP), key=lambda b: (-b.step, b.name))
-    here = machine or detect()
-    configured = [
-        _configured(backend, words, threads, here) for backend in libraries for words in backend.configurations(here)
+    return sorted((b for b in found if b.step >= FIRST_LIBRARY_STEP), key=lambda b: (-b.step, b.name))
+
+
+def _in_each_configuration(libraries: Iterable[Backend], threads: int, machine: Machine) -> list[Contender]:
+    return [
+        _configured(library, words, threads, machine)
+        for library in libraries
+        for words in library.configurations(machine)
     ]
-    return [backend_contender(SUBJECT, threads=threads), *configured]
 
 
 def fastest_libraries(machine: Machine) -> list[Contender]:

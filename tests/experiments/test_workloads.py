@@ -6,8 +6,10 @@ import math
 import pytest
 
 from experiments import workloads
+from experiments._parts.peers import installed
 from harness import machine, registry
-from harness.experiment import PRESETS
+from harness.experiment import PRESETS, load_all
+from harness.problem import Problem
 
 OPERATIONS = {"smoke": 0.2e9, "quick": 0.6e9, "full": 60e9}
 BYTES = {"smoke": 10e6, "quick": 20e6, "full": 1e9}
@@ -47,9 +49,18 @@ def test_quick_has_every_group():
     assert len(groups) == 5
 
 
-def test_contenders_are_backends_that_exist():
-    known = {entry.name for entry in registry.discover()}
-    assert {name for names in workloads.CONTENDERS.values() for name in names} <= known
+@pytest.mark.parametrize("name", ["workloads", "size_sweep"])
+def test_every_library_that_takes_a_product_is_a_contender(name):
+    """Who is called the fastest library is the fastest of all, not of those that an experiment happens to have."""
+    rivals = [entry for entry in registry.discover() if entry.backend and entry.name.startswith("cpu-")]
+    libraries = [entry for entry in rivals if entry.backend.project and installed([entry.name])]
+    for case in load_all()[name].cases("full", machine.detect()):
+        problem = Problem.from_json(dict(case.arguments["problem"]))
+        taking = {entry.name for entry in libraries if entry.backend.declines(problem) is None}
+        contenders = {contender.arguments["backend"] for contender in case.contenders}
+        assert taking <= contenders
+        assert contenders.isdisjoint({entry.name for entry in libraries} - taking), "none that declines it"
+        assert case.reference == "cpu-numpy"
 
 
 def test_convolutions_have_the_operations_of_their_layer():
