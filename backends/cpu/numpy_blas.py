@@ -32,6 +32,7 @@ class NumpyBlas(Backend):
     idea = "the vendor's library: NumPy's BLAS, and NumPy's ufuncs for the semirings that BLAS does not know"
     source = "numpy.matmul; Goto and van de Geijn (2008)"
     project = "NumPy"
+    writes_expressions = True
     rereads_operands = True
     accumulates_in_place = True
 

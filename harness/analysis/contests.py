@@ -44,6 +44,11 @@ class Contest:
         return self.settled or verdict.compare(self.subject.samples_ns, self.reference.samples_ns)
 
 
+def verdicts(pairs: Sequence[tuple[Cell, Cell]]) -> list[Verdict]:
+    """Return the verdict on the first cell of each pair, both measured in turns; all pairs are one sweep."""
+    return verdict.judge(verdict.compare_all((cell.samples_ns, other.samples_ns) for cell, other in pairs))
+
+
 def judge(contests: Sequence[Contest], *, minimum_effect: float = verdict.MINIMUM_EFFECT) -> None:
     """Set the verdicts of `contests`, corrected over all of them together."""
     timed = [contest for contest in contests if contest.is_ok]

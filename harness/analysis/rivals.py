@@ -43,6 +43,16 @@ def _projects() -> dict[str, str]:
     return {entry.name: entry.backend.project for entry in registry.discover() if entry.backend}
 
 
+def is_expression(cell: Cell) -> bool:
+    """Return whether `cell` is an expression of a library's operations: the library itself has no such product."""
+    return rates.axis(cell, "backend") in _writing_expressions() and rates.unit([cell]) != "GFLOP/s"
+
+
+@functools.cache
+def _writing_expressions() -> frozenset[str]:
+    return frozenset(e.name for e in registry.discover() if e.backend and e.backend.writes_expressions)
+
+
 def is_peer(cell: Cell) -> bool:
     """Return whether `cell` is a library, or another project's kernel."""
     return project_of(cell) != ""

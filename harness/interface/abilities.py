@@ -51,6 +51,9 @@ class Abilities:
     project : str
         The library, or other project, whose kernel it runs, as a reader knows it: ``"MKL"``. Empty: this project's own.
         Reports hold our kernels against the fastest of all others.
+    writes_expressions : bool
+        Whether all that it computes, except plus_times over floats, is an expression of the operations of `project`,
+        which has no such product. Reports then call it "a NumPy expression", not a library.
     accumulates_in_place : bool
         Whether `operands.c` may be `operands.out`, to which the product is then added, without a copy of C. Where (+)
         selects, it holds no NaN then, as a sum of products never does.
@@ -63,6 +66,7 @@ class Abilities:
     rereads_operands: ClassVar[bool] = False
     accumulates_in_place: ClassVar[bool] = False
     project: ClassVar[str] = ""
+    writes_expressions: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Read ``takes_mixed = True`` and its like as `takes`, and raise TypeError if that names no ability."""

@@ -43,12 +43,17 @@ def test_the_fastest_peer_counts_and_the_ends_are_named():
     large = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 80.0}, n=1025, **case)
     sentence = found("over_fastest", [*small, *large], subject="cpu-simd")
     assert sentence == (
-        "cpu-simd is 1.00 times as fast as the fastest library (geometric mean of 2 products, 0.50 to 2.00)"
+        "cpu-simd is 1.00 times as fast as the fastest library "
+        "(geometric mean of 2 products on 1 thread, 0.50 to 2.00, slower in 1)"
     )
     assert PLACES["over_fastest"]([*small, *large], {"subject": "cpu-simd"}) == "Least 0.50 (n=1025), most 2.00 (n=257)"
     told = [dataclasses.replace(c, facts={**c.facts, "kernels": "wide"}) for c in [*small[:2], *large]]
+    assert " as fast as NumPy with wide kernels (geometric" in found("over_fastest", told, subject="cpu-simd")
+    slower = dataclasses.replace(
+        small[2], contender="cpu-mkl", arguments={"backend": "cpu-mkl"}, samples_ns=[[1e9] * 8]
+    )
     assert "the fastest library, here NumPy with wide kernels (geometric" in found(
-        "over_fastest", told, subject="cpu-simd"
+        "over_fastest", [*told, slower], subject="cpu-simd"
     )
     assert found("over_fastest", small, subject="cpu-simd") == (
         "cpu-simd is 2.00 times as fast as cpu-scipy (plus_times, float64, n=257)"
@@ -443,7 +448,7 @@ def test_contenders_with_equal_kernels_of_openblas_are_one_with_the_names_of_all
     assert rates.axis(one, "backend") == "cpu-numpy", "it keeps one colour"
     assert libraries.is_as_installed(one)
     assert found("over_fastest", merged, subject="cpu-simd").startswith(
-        "cpu-simd is 1.74 times as fast as the fastest library, here OpenBLAS with SkylakeX kernels ("
+        "cpu-simd is 1.74 times as fast as OpenBLAS with SkylakeX kernels ("
     )
 
 

@@ -26,6 +26,7 @@ class CupyBroadcast(Peer):
     idea = "no kernel of one's own: CuPy makes every term in memory and reduces along k"
     source = "CuPy: broadcasting and reductions"
     project = "CuPy"
+    writes_expressions = True
     package = "cupy"
 
     def declines(self, problem: Problem) -> str | None:

@@ -25,6 +25,7 @@ class TorchPeer(Peer):
     idea = "what PyTorch offers: cuBLAS for plus_times, broadcasting for the rest"
     source = "torch.mm; torch.amin of a broadcast"
     project = "PyTorch"
+    writes_expressions = True
     package = "torch"
 
     def declines(self, problem: Problem) -> str | None:

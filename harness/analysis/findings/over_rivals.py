@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from harness.analysis import caveats, rates, rivals
+from harness.analysis import caveats, contests, rates, rivals
 from harness.analysis.findings import libraries
 from harness.analysis.findings.ranks import Claim, ends, number
 from harness.analysis.places import where_in_words
 from harness.experiment import Json
 from harness.stats.statistics import geometric_mean
+from harness.stats.verdict import Verdict
 from harness.store.store import Cell
 
 Rival = Callable[[Cell, list[Cell]], Cell | None]
@@ -42,7 +43,8 @@ def _sentence(over: Over, cells: list[Cell], options: Json) -> str:
         return ""
     if len(pairs) == 1:
         ((cell, rival),) = pairs
-        claim = Claim(rates.speed_up(cell, rival), rival.contender, where_in_words(cell), cell)
+        name = _name(rival) if rivals.is_expression(rival) else rival.contender
+        claim = Claim(rates.speed_up(cell, rival), name, where_in_words(cell), cell)
         return f"{who} is {number(claim)} times as fast as {claim.who} ({claim.where})"
     if rates.common((cell for cell, _ in pairs), "semiring") is None:
         return f"{who} is {_by_problem(pairs, over, options)}"
@@ -50,32 +52,94 @@ def _sentence(over: Over, cells: list[Cell], options: Json) -> str:
     plain = libraries.as_installed(cells, options)
     mean = f"{geometric_mean(speeds):.2f}"
     installed = f", {plain} as installed" if plain not in ("", mean) else ""
-    span = f"{min(speeds):.2f} to {max(speeds):.2f}"
-    of = f"geometric mean of {len(pairs)} products, {span}{installed}"
-    return f"{who} is {mean} times as fast as {over.name}{_mostly(pairs, cells)} ({of})"
+    slower = len(_slower(pairs))
+    losses = f", slower in {slower}" if slower else ""
+    span = f"{min(speeds):.2f} to {max(speeds):.2f}{losses}"
+    of = f"geometric mean of {len(pairs)} products{_threads(pairs)}, {span}{installed}"
+    return f"{who} is {mean} times as fast as {_rivals(over, pairs, cells)} ({of})"
 
 
 def _speeds(pairs: Sequence[tuple[Cell, Cell]]) -> list[float]:
     return [rates.speed_up(cell, rival).estimate for cell, rival in pairs]
 
 
-def _by_problem(pairs: Sequence[tuple[Cell, Cell]], over: Over, options: Json) -> str:
-    """Return the ends over all cases: "0.94 (plus_times float64) to 50 times (max_min int32) as fast as ...".
+def _slower(pairs: Sequence[tuple[Cell, Cell]]) -> list[tuple[Cell, Cell]]:
+    """Return the pairs of which the first is surely slower: a tie is no loss."""
+    found = zip(pairs, contests.verdicts(pairs), strict=True)
+    return [pair for pair, outcome in found if outcome is Verdict.SLOWER]
 
-    Before them stand the ends over the semiring that the option ``named`` names: the geometric means of each dtype.
+
+def _threads(pairs: Sequence[tuple[Cell, Cell]]) -> str:
+    """Return " on 1 thread" or " on 1 and 2 threads", with which the ends change; on GPUs nothing."""
+    counts = sorted({cell.threads for cell, _ in pairs if not rates.is_on_device(cell)})
+    *others, most = [*map(str, counts)] or [""]
+    return f" on {', '.join(others)}{' and ' * bool(others)}{rates.plural(int(most), 'thread')}" if most else ""
+
+
+def _by_problem(pairs: Sequence[tuple[Cell, Cell]], over: Over, options: Json) -> str:
+    """Return the ends over all cases, those over a library apart from those over an expression of its operations.
+
+    Of the semiring that the option ``named`` names the geometric means of each dtype come first, over the library that
+    has it if there is one.
     """
-    speeds = [(rates.speed_up(cell, rival).estimate, _kind(cell)) for cell, rival in pairs]
-    (least, low), (most, high) = min(speeds), max(speeds)
     own = [pair for pair in pairs if rates.axis(pair[0], "semiring") == options.get("named")]
-    if not own:
-        return f"{_rounded(least)} ({low}) to {_rounded(most)} times ({high}) as fast as {over.name}"
-    by_dtype = rates.group(own, lambda pair: str(rates.axis(pair[0], "dtype")))
+    by_routine = [pair for pair in own if not rivals.is_expression(pair[1])]
+    if own:
+        return f"{_means(by_routine or own, over)} over {options['named']}; of all products {_ends(pairs)}"
+    by_expression = rates.group(pairs, lambda pair: rivals.is_expression(pair[1]))
+    return "; ".join(_span(by_expression[kind], over) for kind in sorted(by_expression))
+
+
+def _means(pairs: Sequence[tuple[Cell, Cell]], over: Over) -> str:
+    """Return "5.51 (float32) to 13.5 times (float64) as fast as tropical-gemm": the geometric means by dtype."""
+    by_dtype = rates.group(pairs, lambda pair: str(rates.axis(pair[0], "dtype")))
     means = sorted((geometric_mean(_speeds(alike)), dtype) for dtype, alike in by_dtype.items())
-    span = dict.fromkeys(
-        f"{_rounded(mean)} ({dtype})" if len(means) > 1 else _rounded(mean) for mean, dtype in (means[0], means[-1])
-    )
-    named = f"{' to '.join(span)} times as fast as {over.name} over {options['named']}"
-    return f"{named}; of all products {_rounded(least)} ({low}) to {_rounded(most)} times ({high})"
+    (least, low), (most, high) = means[0], means[-1]
+    first = "" if low == high else f"{_rounded(least)} ({low}) to "
+    return f"{first}{_rounded(most)} times{f' ({high})' * bool(first)} as fast as {_common_name(pairs, over)}"
+
+
+def _span(pairs: Sequence[tuple[Cell, Cell]], over: Over) -> str:
+    """Return "1.12 (plus_times float32) to 8.53 times (min_plus float64) as fast as the fastest library".
+
+    Where it is surely slower that is said: "up to 8.53 times as fast as the fastest library (min_plus float64), slower
+    in 2 of 30 products (at worst 0.80, plus_times float32)".
+    """
+    (least, low, _), (most, high, _) = _least_and_most(pairs)
+    name, slower = _common_name(pairs, over), len(_slower(pairs))
+    if slower and most > 1:
+        worst = f"slower in {slower} of {len(pairs)} products (at worst {_rounded(least)}, {low})"
+        return f"up to {_rounded(most)} times as fast as {name} ({high}), {worst}"
+    if low == high:
+        span = " to ".join(dict.fromkeys(map(_rounded, (least, most))))
+        return f"{span} times as fast as {name} ({high})"
+    return f"{_rounded(least)} ({low}) to {_rounded(most)} times ({high}) as fast as {name}"
+
+
+def _ends(pairs: Sequence[tuple[Cell, Cell]]) -> str:
+    """Return the least and the most, each with the rival there; where it is surely slower, in how many products."""
+    (least, low, worst), (most, high, best) = _least_and_most(pairs)
+    slower, top = len(_slower(pairs)), f"{_rounded(most)} times {_name(best)} ({high})"
+    if not slower:
+        return f"{_rounded(least)} times {_name(worst)} ({low}) to {top}"
+    return f"up to {top}, slower in {slower} of {len(pairs)} (at worst {_rounded(least)} times {_name(worst)}, {low})"
+
+
+def _least_and_most(pairs: Sequence[tuple[Cell, Cell]]) -> tuple[tuple[float, str, Cell], tuple[float, str, Cell]]:
+    """Return the least and the greatest speed, each with its semiring and dtype, and the rival."""
+    speeds = [(rates.speed_up(cell, rival).estimate, _kind(cell), rival) for cell, rival in pairs]
+    return min(speeds, key=lambda entry: entry[:2]), max(speeds, key=lambda entry: entry[:2])
+
+
+def _name(rival: Cell) -> str:
+    """Return what a sentence calls a rival: "a NumPy expression", "MKL", or the name of a kernel of this project."""
+    return f"a {rivals.project_of(rival)} expression" if rivals.is_expression(rival) else libraries.plain_name(rival)
+
+
+def _common_name(pairs: Sequence[tuple[Cell, Cell]], over: Over) -> str:
+    """Return the name of the rivals if all have the same, else what the fastest of several is called."""
+    names = {_name(rival) for _, rival in pairs}
+    return names.pop() if len(names) == 1 else over.name
 
 
 def _kind(cell: Cell) -> str:
@@ -87,15 +151,23 @@ def _rounded(speed: float) -> str:
     return f"{speed:.2f}" if speed < 10 else f"{speed:.3g}"
 
 
-def _mostly(pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
-    """Return who is the fastest in most cases, with the kernels that it took: ", mostly OpenBLAS (Haswell kernels)"."""
+def _rivals(over: Over, pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
+    """Return against whom a mean is: "the fastest library, mostly OpenBLAS with Haswell kernels".
+
+    If only one library was measured, it is that one, and where no library has the product, an expression of its.
+    """
     by_name = rates.group((rival for _, rival in pairs), lambda rival: rival.contender)
     name, own = max(by_name.items(), key=lambda entry: len(entry[1]))
-    if 2 * len(own) <= len(pairs):
-        return ""
+    if all(rivals.is_expression(rival) for _, rival in pairs):
+        return _common_name(pairs, over)
     kernels = libraries.families([cell for cell in cells if cell.contender == name]).get(name)
     who = libraries.plain_name(own[0]) + (f" with {kernels}" if kernels else "")
-    return f", {'here' if len(by_name) == 1 else 'mostly'} {who}"
+    timed = {rivals.project_of(cell) for cell in rates.contenders(cells) if cell.is_ok and rivals.is_peer(cell)}
+    if over is LIBRARY and len(timed) == 1:
+        return who
+    if 2 * len(own) <= len(pairs):
+        return over.name
+    return f"{over.name}, {'here' if len(by_name) == 1 else 'mostly'} {who}"
 
 
 def _places(over: Over, cells: list[Cell], options: Json) -> str:
