@@ -1,7 +1,7 @@
 """Every size of a range: slow edges of a kernel show as dips that a few chosen sizes would miss.
 
-Each sweep changes m, n and k together, or only one of them while the other two stay. What counts is the rate that a
-size loses against the best size nearby.
+Each sweep changes m, n and k together, or only one of them while the other two stay. What counts is the part of the
+peak that a size loses against whole tiles nearby: the peak is timed in turns with it, and the sizes are not.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from experiments._parts.peers import SUBJECT
+from experiments.percent_of_peak import PEAK
+from harness.analysis.ragged_sizes.swept import WHOLE
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -19,10 +21,12 @@ BACKENDS = {
     "full": (SUBJECT, "cpu-numpy", "cpu-mkl"),
 }
 
+# Whole tiles of the quick preset; beside 544 they show how far whole tiles differ.
+WHOLE_TILES = (32 * WHOLE, 35 * WHOLE, 37 * WHOLE)
 # Sizes of the square sweeps by name.
 RANGES: dict[str, dict[str, Iterable[int]]] = {
     "smoke": {"m = n = k, 60 to 66": range(60, 67, 3)},
-    "quick": {"m = n = k, 500 to 600": range(500, 601, 11)},
+    "quick": {"m = n = k, 500 to 600": sorted({*range(500, 601, 11), *WHOLE_TILES})},
     "full": {"m = n = k, 500 to 600": range(500, 601), "m = n = k, 1000 to 1060": range(1000, 1061)},
 }
 # Powers of two, where rows share cache sets, and the range around each.
@@ -49,7 +53,7 @@ def sweeps(preset: str) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product for each size of each sweep."""
-    contenders = [backend_contender(name) for name in BACKENDS[preset]]
+    contenders = [*(backend_contender(name) for name in BACKENDS[preset]), PEAK]
     return [
         product_case(Problem(*shape), contenders, sweep=called, size=size) for called, size, shape in sweeps(preset)
     ]

@@ -22,6 +22,7 @@ SWEEPS: dict[str, dict[str, dict[str, tuple[int, int]]]] = {
     "quick": {"float32": FEW | DENSE, "float64": FEW},
     "full": {"float32": MANY, "float64": MANY},
 }
+WHOLE = 32  # a size that this divides is a whole tile: the rows of a warp
 CONTENDERS = {"float32": (SUBJECT, "gpu-tensor-core", VENDOR), "float64": ("gpu-tensor-core", VENDOR)}
 
 
@@ -51,7 +52,7 @@ EXPERIMENT = Experiment(
             "gpu_size_sweep",
             "ragged",
             "Rate lost at every size around powers of two, on the GPU",
-            {"sweeps": "sweep", "rows": "dtype", "subject": SUBJECT, "finding": "losses"},
+            {"sweeps": "sweep", "whole": WHOLE, "rows": "dtype", "subject": SUBJECT, "finding": "losses"},
             prominence=84,
         ),
     ),

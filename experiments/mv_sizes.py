@@ -11,6 +11,8 @@ CENTRES = {"smoke": (512,), "quick": (2048,), "full": (4096, 8192)}
 REACH = {"smoke": 1, "quick": 2, "full": 17}
 GPU_CENTRES = {"smoke": (512,), "quick": (4096, 8192), "full": (4096, 8192)}
 GPU_REACH = {"smoke": 1, "quick": 9, "full": 33}
+# Whole tiles further away, whose rows begin at whole cache lines too: how far they differ is no effect of the size.
+FURTHER = (-16, 16)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -29,11 +31,11 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 
 def _sizes(centres: tuple[int, ...], reach: int, side: str) -> list[tuple[int, dict[str, int | str]]]:
-    """Return every size within `reach` of a centre, with its axes."""
+    """Return every size within `reach` of a centre, and a few whole tiles further away, with its axes."""
     return [
         (n, {"side": side, "rows": n, "columns": n, "size": n, "sweep": f"{side}, around {centre}"})
         for centre in centres
-        for n in range(centre - reach, centre + reach + 1)
+        for n in sorted({*range(centre - reach, centre + reach + 1), *(centre + step for step in FURTHER)})
     ]
 
 
@@ -43,6 +45,7 @@ def _figure(*, on_gpu: bool) -> Figure:
         "x": "size",
         "panels": "sweep",
         "sweeps": "sweep",
+        "rows": "side",
         "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
         "finding": "losses",
         "ragged": "Sizes beside powers of two",

@@ -55,7 +55,7 @@ def _places(recorded: Recorded, experiment: Experiment) -> Iterator[Weak]:
     for figure in experiment.figures:
         if figure.options.get("finding") != "losses":
             continue
-        x, found = figure.options.get("x", "n"), ragged_sizes.losses(cells, figure.options)
+        x, found = figure.options.get("x", "n"), ragged_sizes.beyond_noise(cells, figure.options)
         for (contender, row), points in found.items():
             for n, loss in points:
                 if contender == figure.options["subject"] and loss > LEAST_LOSS:

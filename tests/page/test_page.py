@@ -200,7 +200,7 @@ def test_every_number_of_a_card_has_an_interval_and_a_word_of_confidence(made_ca
     assert len(with_number) > 0.4 * len(made)
     assert {"losses", "best", "threads"} <= headline.NUMBERS.keys() <= FINDINGS.keys()
     for card in with_number:
-        estimate, low, high = map(float, re.findall(r"[\d.]+", card.value))
+        estimate, low, high = map(float, re.findall(r"-?[\d.]+", card.value))  # a loss may be a gain
         assert low <= estimate <= high
     vs_peers = next(card for card in made if (card.experiment, card.machine) == ("vs_peers", "AMD EPYC, 2 cores"))
     assert vs_peers.address.startswith("machine=AMD+EPYC%2C+2+cores&experiment=vs_peers&semiring=plus_times")

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Iterable
 
 from harness.analysis import conditions, peaks, ragged_sizes, rates, rivals
+from harness.analysis.findings import swept
 from harness.analysis.findings.panels import named_panels, panels
 from harness.analysis.findings.ranks import Claim, ends, number
+from harness.analysis.findings.swept import in_row
 from harness.analysis.places import where_in_words
 from harness.experiment import COLD, HOT, Json
 from harness.stats.statistics import median
@@ -103,6 +105,8 @@ def _shares(cells: list[Cell], options: Json) -> list[tuple[float, Cell]]:
 
 def losses(cells: list[Cell], options: Json) -> str:
     """Return what ragged sizes cost the subject in the middle and at worst, and what another loses at most."""
+    if options.get("sweeps"):
+        return swept.losses(cells, options)
     x, found = options.get("x", "n"), ragged_sizes.losses(cells, options)
     subject = _row_of(found, options)
     if subject is None:
@@ -113,25 +117,19 @@ def losses(cells: list[Cell], options: Json) -> str:
         row: ragged_sizes.worst(points, {n for who, n in firm if who == row[0]}) for row, points in found.items()
     }
     n, most_of_subject = ends_of.pop(subject)
-    name_of_all, row = options.get("ragged", "Sizes that fit no tile"), _in_row(subject)
+    name_of_all, row = options.get("ragged", "Sizes that fit no tile"), in_row(subject)
     price = f"cost {row} {middle:.1f} % of its rate" if middle > 0 else f"cost {row} nothing at the median"
     first = f"{name_of_all} {price}, at worst {_percent_lost(most_of_subject)} ({at}{n})"
     if not ends_of:
         return first
     name, (size, most) = max(ends_of.items(), key=lambda entry: entry[1][1])
     verb = "loses most," if most > most_of_subject else "at most"
-    return f"{first}; {_in_row(name)} {verb} {_percent_lost(most)} ({at}{size})"
+    return f"{first}; {in_row(name)} {verb} {_percent_lost(most)} ({at}{size})"
 
 
 def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:
     """Return the first row of the subject."""
     return next((name for name in found if name[0] == options["subject"]), None)
-
-
-def _in_row(name: tuple[str, str]) -> str:
-    """Return a contender with its row in a figure: "gpu-tuned (float32)"."""
-    contender, row = name
-    return f"{contender} ({row})" if row else contender
 
 
 def cost(cells: list[Cell], options: Json) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,10 +12,11 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 
 from harness.analysis import ragged_sizes
 from harness.analysis import rates as analysis_rates
+from harness.analysis.ragged_sizes import swept as swept_sizes
 from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
 from harness.machine import Machine
-from harness.report.figures.looks import GREY, INK, PALETTE, Looks
+from harness.report.figures.looks import GREY, INK, PALE, PALETTE, Looks
 from harness.report.figures.sheet import PAPER, Sheet
 from harness.report.figures.values import log_label, mark_spread, plain_ticks, short, spread
 from harness.report.tables import byte_size
@@ -28,8 +30,8 @@ _BY_KIND = (
     "the other sizes."
 )
 _IN_WINDOW = (
-    f"A dot is a size, against the best size within {ragged_sizes.WINDOW} of it, by the fastest tenth of samples: "
-    "sizes are not timed in turns."
+    "A dot is a size: its speed over that of a contender timed in turns with it, against the median at whole tiles "
+    f"within {swept_sizes.WINDOW} of it: the drift of the machine cancels. Grey: how far one whole tile is from others."
 )
 
 STAR: dict[str, Any] = {"marker": "*", "color": "#D55E00", "markersize": 13, "markeredgecolor": "white"}
@@ -45,6 +47,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         sheet.say("No ragged size has a time beside a regular one")
         return
     looks, firm = Looks(analysis_rates.contenders(cells)), ragged_sizes.firm_sizes(cells, options)
+    swept = swept_sizes.sweeps(cells, options) if options.get("sweeps") else {}
     (panel,) = sheet.panels(height=0.9 + 0.62 * len(losses))
     for y, (name, points) in enumerate(losses.items()):
         hue = looks.of(name[0])["color"]
@@ -53,7 +56,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             some = [loss for n, loss in points if (n in own) == is_firm]
             panel.plot(some, [y] * len(some), "o", color=hue, **look)
         panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
-        n, _ = ragged_sizes.worst(points, own)
+        n, most = ragged_sizes.worst(points, own)
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
         label_style: dict[str, Any] = {
             "textcoords": "offset points",
@@ -62,9 +65,13 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             "color": GREY,
         }
         at = max(loss for _, loss in points)  # no dot is further to the right
-        panel.annotate(f"worst: {options.get('x', 'n')}={n}", (at, y), (8, 0), **label_style)
+        if name in swept and swept[name].is_noise_known:
+            reach = swept[name].noise
+            panel.barh(y, 2 * reach, 0.6, left=-reach, color=PALE, zorder=0.5)
+        if name not in swept or swept[name].is_beyond_noise(most):
+            panel.annotate(f"worst: {options.get('x', 'n')}={n}", (at, y), (8, 0), **label_style)
     panel.axvline(0, color=INK, linewidth=1.2)
-    panel.set_yticks(range(len(losses)), [" ".join(filter(None, name)) for name in losses])
+    panel.set_yticks(range(len(losses)), [_row(name, swept) for name in losses])
     panel.set_ylim(len(losses) - 0.45, -0.75)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
@@ -73,6 +80,12 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if any((name[0], n) not in firm for name, points in losses.items() for n, _ in points):
         sheet.notes.append("Hollow: few samples, or a core was taken away; not named as the worst.")
     sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND.format(tile=options.get("tile", 48)))
+
+
+def _row(name: tuple[str, str], swept: Mapping[tuple[str, str], swept_sizes.Sweep]) -> str:
+    """Return the name of a row, with the contender in whose units it is: "cpu-simd, over cpu-numpy"."""
+    words = " ".join(filter(None, name))
+    return f"{words}\nover {swept[name].beside}" if name in swept else words
 
 
 def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
-from harness.analysis import ragged_sizes
 from harness.analysis import rates as analysis_rates
+from harness.analysis.ragged_sizes import swept as swept_sizes
 from harness.experiment import Json
 from harness.report.figures.looks import Looks
 from harness.report.figures.sheet import Sheet
@@ -15,9 +15,10 @@ from harness.report.figures.values import scale_ticks, unit
 from harness.store.store import Cell
 
 _HOW_WORST = (
-    f"In words: the size that loses most, against the best within {ragged_sizes.WINDOW} of it, by the fastest tenth "
-    "of samples: sizes are not timed in turns."
+    "In words: the ragged size that loses most of its speed over a contender timed in turns with it, against the "
+    f"median at whole tiles within {swept_sizes.WINDOW} of it; sizes are not timed in turns."
 )
+LEAST = 0.5  # percent: less is no loss in words
 _BAND = "Bands: 95 % intervals of the medians."
 _BAND_OF_FEW = f"{_BAND[:-1]} within the processes that measured; others may lie outside."
 
@@ -25,7 +26,9 @@ _BAND_OF_FEW = f"{_BAND[:-1]} within the processes that measured; others may lie
 def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw rates against every size of a sweep, a panel each, with the largest loss in words."""
     shown, x_name = analysis_rates.contenders(cells), options["x"]
-    groups = analysis_rates.group(shown, lambda cell: analysis_rates.axis(cell, options["panels"]))
+    groups, in_turns = (
+        analysis_rates.group(some, lambda cell: analysis_rates.axis(cell, options["panels"])) for some in (shown, cells)
+    )
     looks = Looks(shown)
     columns = min(2, len(groups))
     rows = -(-len(groups) // columns)
@@ -46,7 +49,7 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 panel.fill_between(
                     x, [r.low for r in rates], [r.high for r in rates], color=look["color"], alpha=0.2, linewidth=0
                 )
-                words = f"{name}: {_worst(done, options)}"
+                words = name + _worst(name, in_turns[title], options)
                 style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "size": 8}
                 panel.annotate(words, (0, 0), (4, 3 + 11 * (len(series) - 1 - index)), color=look["color"], **style)
         low, high = panel.get_ylim()
@@ -65,12 +68,10 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     sheet.notes.append(_BAND if is_sure else _BAND_OF_FEW)
 
 
-def _worst(group: list[Cell], options: Json) -> str:
-    """Return the largest loss of rate, and where: "-7 % at 513"; empty without a loss."""
-    points = [
-        point for own in ragged_sizes.losses(group, {"sweeps": options["panels"], **options}).values() for point in own
-    ]
-    if not points:
+def _worst(name: str, group: list[Cell], options: Json) -> str:
+    """Return what the size of `group` loses that loses most, and in whose units: ", over cpu-numpy -7 % at 513"."""
+    own = [sweep for (who, _), sweep in swept_sizes.sweeps(group, options).items() if who == name]
+    if not own:
         return ""
-    n, loss = max(points, key=lambda point: point[1])
-    return f"-{loss:.0f} % at {n}"
+    n, loss = max(own[0].points, key=lambda point: point[1])
+    return f", over {own[0].beside} -{loss:.0f} % at {n}" if loss >= LEAST else ""

@@ -8,14 +8,12 @@ from typing import Any
 
 from harness.analysis import rates
 from harness.analysis.conditions import is_firm
+from harness.analysis.ragged_sizes import swept
 from harness.stats import statistics
-from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 # Kinds of size in an axis "kind" that fit every register tile; sizes of any other kind are ragged.
 REGULAR_KINDS = ("power of two", "tile multiple")
-# To either side of a size: any tile of 64 has a multiple in it.
-WINDOW = 32
 
 
 def losses(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str, str], list[tuple[int, float]]]:
@@ -27,19 +25,26 @@ def losses(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str,
     options : mapping
         ``x`` is the axis of sizes, ``"n"`` by default. Without ``sweeps``, cases have an axis ``kind``: the rate at
         whole tiles is that of the nearest regular sizes, interpolated by log n. With ``sweeps``, an axis whose values
-        are dense ranges of sizes, it is the highest rate within `WINDOW`. ``rows`` are axes that tell rows
-        of a contender apart.
+        are dense ranges of sizes, the losses are those of `swept.sweeps`. ``rows`` are axes that tell rows of a
+        contender apart.
     """
-    x, sweeps, rows = options.get("x", "n"), options.get("sweeps"), options.get("rows", ())
+    if options.get("sweeps"):
+        return {name: sweep.points for name, sweep in swept.sweeps(cells, options).items()}
+    x, rows = options.get("x", "n"), options.get("rows", ())
     series = rates.group(
         (cell for cell in rates.contenders(cells) if cell.is_ok),
-        lambda cell: (cell.contender, rates.words(cell, rows), cell.axes.get(str(sweeps))),
+        lambda cell: (cell.contender, rates.words(cell, rows)),
     )
-    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for (contender, row, _), own in series.items():
-        own_losses = _losses_in_window(own, x) if sweeps else _losses_at_ragged_sizes(own, x)
-        found[contender, row] = found.get((contender, row), []) + own_losses
+    found = {name: _losses_at_ragged_sizes(own, x) for name, own in series.items()}
     return {name: points for name, points in found.items() if points}
+
+
+def beyond_noise(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Return those of `losses` that are more than noise, as far as a sweep tells noise."""
+    if not options.get("sweeps"):
+        return losses(cells, options)
+    found = swept.sweeps(cells, options).items()
+    return {name: [point for point in own.points if own.is_beyond_noise(point[1])] for name, own in found}
 
 
 def firm_sizes(cells: Iterable[Cell], options: Mapping[str, Any]) -> set[tuple[str, int]]:
@@ -62,22 +67,6 @@ def _losses_at_ragged_sizes(series: list[Cell], x: str) -> list[tuple[int, float
     regular = sorted((rates.axis(cell, x), cell.rate) for cell in series if cell.axes.get("kind") in REGULAR_KINDS)
     ragged = sorted((rates.axis(cell, x), cell.rate) for cell in series if cell.axes.get("kind") not in REGULAR_KINDS)
     return [(n, 100 * (1 - rate / _interpolate(n, regular))) for n, rate in ragged if regular]
-
-
-def _losses_in_window(series: list[Cell], x: str) -> list[tuple[int, float]]:
-    """Return the loss of each size but the best of its window.
-
-    Cells of a sweep were timed one after the other, not interleaved: a core that was slower for seconds would look like
-    a loss. So the rate is that of each cell's fastest tenth of samples.
-    """
-    points = sorted((rates.axis(cell, x), _undisturbed_rate(cell)) for cell in series)
-    best = {n: max(rate for m, rate in points if abs(m - n) <= WINDOW) for n, _ in points}
-    return [(n, 100 * (1 - rate / best[n])) for n, rate in points if rate < best[n]]
-
-
-def _undisturbed_rate(cell: Cell) -> float:
-    (time_ns,) = statistics.quantiles(cell.all_samples_ns, (0.1,))
-    return rates.rate_of(Interval(time_ns, time_ns, time_ns), cell).estimate
 
 
 def _interpolate(n: int, regular: list[tuple[int, float]]) -> float:
