@@ -83,7 +83,6 @@ EXPERIMENT = Experiment(
                 "working_sets": WORKING_SETS,
                 "titles": TITLES,
                 "passing": PASSING,
-                "ratios": False,
                 "finding": "blocks",
             },
             prominence=64,

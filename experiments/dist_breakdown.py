@@ -72,7 +72,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(found)
 
 
-ONE_PRODUCT = {"largest": "n", "within": "semiring", "finding": "stages", "ratios": False}
+ONE_PRODUCT = {"largest": "n", "within": "semiring", "finding": "stages"}
 EXPERIMENT = Experiment(
     name="dist_breakdown",
     question="Where does the time of a distributed product go, in the first call and in a warm one?",

@@ -79,7 +79,6 @@ EXPERIMENT = Experiment(
                 "within": ["problem", "device"],
                 "peak": False,
                 "finding": "peers",
-                "ratios": False,  # to the reference; the finding says which of its own are undecided
             },
             prominence=71,
         ),

@@ -42,7 +42,6 @@ EXPERIMENT = Experiment(
             "Where a call from arrays of the host spends its time",
             {
                 "finding": "copies",
-                "ratios": False,
                 "x_label": "ms a call",
                 "note": "Every stage is waited for. Load: the library, kernels, which may be in the cache of compiled "
                 "ones, and their plan; cuBLAS starts when it first computes. Rest: the call itself.",

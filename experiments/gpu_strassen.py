@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
             "gpu_strassen_errors",
             "lines",
             "Errors of Strassen's algorithm on a GPU, 200 elements against exact sums",
-            {**OPTIONS, "value": "greatest_error", "y_scale": "log", "finding": "errors", "ratios": False},
+            {**OPTIONS, "value": "greatest_error", "y_scale": "log", "finding": "errors"},
         ),
     ),
     budget={

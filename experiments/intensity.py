@@ -44,7 +44,7 @@ def gpu_rungs() -> list[Contender]:
     return [backend_contender(f"gpu-{name}") for name in ON_GPU if f"gpu-{name}" in known]
 
 
-PANELS = {"panels": ["problem", "n", "device"], "ratios": False}
+PANELS = {"panels": ["problem", "n", "device"]}
 ORDINARY = {"semiring": "plus_times"}  # others move as much
 EXPERIMENT = Experiment(
     name="intensity",

@@ -53,7 +53,7 @@ def _gpu_cases(preset: str) -> list[Case]:
     return all_cases
 
 
-PANELS = {"panels": ["semiring", "device"], "ratios": False}
+PANELS = {"panels": ["semiring", "device"]}
 EXPERIMENT = Experiment(
     name="roofline",
     question="Is a product held back by memory or by arithmetic, and how far below that roof is it?",

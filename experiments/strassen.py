@@ -83,7 +83,6 @@ EXPERIMENT = Experiment(
                 "panels": "setting",
                 "where": {"threads": 1},  # more threads compute the same sums
                 "finding": "errors",
-                "ratios": False,
             },
         ),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from harness.analysis import caveats, peaks, rates, shares
-from harness.analysis.findings import DETAILS, FINDINGS, PLACES, libraries
+from harness.analysis.findings import DETAILS, FINDINGS, JUDGED, PLACES, libraries
 from harness.experiment import Experiment, Figure, content_hash
 from harness.store.store import Cell
 
@@ -14,7 +14,7 @@ from harness.store.store import Cell
 MOST_UNDECIDED = 0.2
 # Values of figures that are no times, and kinds of figures that show none: no ratios of times, so no verdicts.
 FACTS = ("residual", "share", "greatest_error")
-NOT_TIMED = {"grids": "counted", "projected": "modelled", "model_error": "modelled", "extra_work": "modelled"}
+NOT_TIMED = {"grids": "counted", **dict.fromkeys(("projected", "model_error", "extra_work", "reuse"), "modelled")}
 
 
 class Shown(NamedTuple):
@@ -73,10 +73,18 @@ def of_figure(figure: Figure, of: Shown) -> str:
     if "finding" not in figure.options:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
-    if sentence and not caveats.speaks_of_doubt(sentence):
-        part, mark = caveats.greatest_doubt(places_of_figure(figure, of))
-        sentence += mark if part >= MOST_UNDECIDED else "" if part else _too_many(figure, of)
-    return sentence
+    return sentence + _too_many(figure, of) if sentence else ""
+
+
+def undecided(figure: Figure, of: Shown) -> caveats.Undecided:
+    """Return how many of the numbers of a figure have no verdict: those that its finding tells, else all ratios.
+
+    Ratios are those to the reference of their case.
+    """
+    if not _is_timed(figure):
+        return caveats.Undecided(0, 0, 0, 0)
+    judge = JUDGED.get(figure.options.get("finding", ""))
+    return caveats.undecided(of.cells) if judge is None else judge([*of.cells, *of.peaks], figure.options)
 
 
 def places_of_figure(figure: Figure, of: Shown) -> str:
@@ -96,16 +104,14 @@ def below_title(figure: Figure, of: Shown) -> str:
 
 
 def doubt(figure: Figure, of: Shown) -> str:
-    """Return how many ratios of a figure are undecided, " (7 of 12 undecided)", if those are too many; else nothing.
+    """Return how many numbers of a figure are `undecided`, " (7 of 12 undecided)", if too many are; else nothing.
 
-    Ratios to the reference of their case, and those that its finding speaks of. Of a figure of shares it is how many
-    of them are of runs that took far longer than a plain one.
+    Of a figure of shares of an algorithm it is how many of them are of runs that took far longer than a plain one.
     """
     if figure.options.get("value") == "share":
         slow, stored = shares.of_slow_runs(of.cells)
         return f" ({slow} of {stored} from slow runs)" if stored and slow >= MOST_UNDECIDED * stored else ""
-    part, mark = caveats.greatest_doubt(of_figure(figure, of))
-    return mark if part >= MOST_UNDECIDED else _too_many(figure, of)
+    return _too_many(figure, of)
 
 
 def is_without_subject(figure: Figure, of: Shown) -> bool:
@@ -120,13 +126,8 @@ def _lacks_subject(figure: Figure, of: Shown) -> bool:
 
 
 def _too_many(figure: Figure, of: Shown) -> str:
-    found = caveats.undecided(of.cells)
-    are_too_many = _is_about_ratios(figure) and found.undecided >= MOST_UNDECIDED * found.ratios
-    return caveats.doubt(found) if are_too_many else ""
-
-
-def _is_about_ratios(figure: Figure) -> bool:
-    return _is_timed(figure) and bool(figure.options.get("ratios", True))
+    found = undecided(figure, of)
+    return caveats.doubt(found) if found.undecided >= MOST_UNDECIDED * found.ratios else ""
 
 
 def _is_timed(figure: Figure) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from harness.analysis import conditions as analysis_conditions
 from harness.analysis import offload, peaks, rates
 from harness.stats import verdict
+from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.stats.verdict import Verdict
 from harness.store.schema import DIRTY, UNKNOWN
 from harness.store.store import Cell
@@ -32,7 +33,8 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
 EVEN, FEW = "undecided: level", "undecided: few samples"
-# Weak scaling asks how much of a rate is left, not who is faster. A time within this factor of one thread's answers.
+# Shares, as of a peak, and weak scaling ask how much of a rate is left, not who is faster. A time that is surely within
+# this factor of the other one answers.
 LEVEL = 1.05
 _MARK = re.compile(r" \((?:(\d+) of (\d+) )?undecided\)")
 _MEANING = {
@@ -195,21 +197,41 @@ def doubts(cells: Iterable[Cell]) -> dict[Key, str]:
     return reasons
 
 
-def _why_unsure(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
+def _why_unsure(pairs: Sequence[tuple[Cell, Cell]], *, are_shares: bool = False) -> list[str]:
     """Return why the ratio of each pair has no verdict, `EVEN` or `FEW`; empty where it has one, or is `LEVEL`."""
     comparisons = verdict.compare_all((cell.samples_ns, other.samples_ns) for cell, other in pairs)
     outcomes = zip(pairs, verdict.judge(comparisons), verdict.settle(comparisons), strict=True)
     reasons: list[str] = []
     for (cell, other), outcome, settled in outcomes:
-        is_level = rates.is_weak_scaling(cell, other) and verdict.lies_within(settled.ratio, LEVEL)
+        asks_what_is_left = are_shares or rates.is_weak_scaling(cell, other)
+        is_level = asks_what_is_left and verdict.lies_within(settled.ratio, LEVEL)
         _, low, high = rates.time_ratio(cell, other)
         reasons.append("" if outcome is not Verdict.UNSURE or is_level else EVEN if low <= 1 <= high else FEW)
     return reasons
 
 
-def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> Undecided:
+def of_shares(pairs: Iterable[tuple[Cell, Cell | None]]) -> Undecided:
+    """Return how many shares have no verdict: rates of cells in parts of the rate of another, as of the peak.
+
+    Of a share of something that was not measured in turns, or that is no ratio of times, it is whether the cell has
+    too few samples for an interval.
+    """
+    known = list(pairs)
+    beside = [(cell, whole) for cell, whole in known if whole is not None and rates.in_turns(cell, whole)]
+    alone = [cell for cell, whole in known if whole is None or not rates.in_turns(cell, whole)]
+    few = [len(cell.all_samples_ns) for cell in alone if len(cell.all_samples_ns) < FEWEST_FOR_INTERVAL]
+    judged = without_verdict(beside, are_shares=True)
+    return Undecided(
+        judged.undecided + len(few),
+        judged.few + len(few),
+        len(known),
+        min([*few, *([judged.samples] if judged.undecided else [])], default=0),
+    )
+
+
+def without_verdict(pairs: Sequence[tuple[Cell, Cell]], *, are_shares: bool = False) -> Undecided:
     """Return how many of the ratios of pairs have no verdict; all of them are one sweep."""
-    doubtful = [(why, pair) for why, pair in zip(_why_unsure(pairs), pairs, strict=True) if why]
+    doubtful = [(why, pair) for why, pair in zip(_why_unsure(pairs, are_shares=are_shares), pairs, strict=True) if why]
     few = sum(why == FEW for why, _ in doubtful)
     counts = (min(len(cell.all_samples_ns) for cell in pair) for _, pair in doubtful)
     return Undecided(len(doubtful), few, len(pairs), min(counts, default=0))

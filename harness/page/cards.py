@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from harness.analysis import answers, caveats, rates
+from harness.analysis import answers, rates
 from harness.experiment import Experiment, Figure
 from harness.page.headline import headline
 from harness.page.recorded import Recorded
@@ -55,7 +55,7 @@ def _card(recorded: Recorded, experiment: Experiment) -> Card | None:
                 finding=finding,
                 value=value,
                 meaning=meaning,
-                confidence=_confidence(figure, shown.cells),
+                confidence=_confidence(figure, shown),
                 question=experiment.question,
                 address=address(recorded.name, experiment, rates.contenders(shown.cells)),
                 prominence=max(figure.prominence for figure in experiment.figures),
@@ -74,12 +74,12 @@ def address(machine: str, experiment: Experiment, cells: Sequence[Cell]) -> str:
     return urlencode(state)
 
 
-def _confidence(figure: Figure, cells: Sequence[Cell]) -> str:
+def _confidence(figure: Figure, shown: answers.Shown) -> str:
     """Return how sure the finding of a figure is, a word of `CONFIDENCE`."""
     if figure.kind in answers.NOT_TIMED:
         return answers.NOT_TIMED[figure.kind]
-    undecided, _, ratios, _ = caveats.undecided(cells)
-    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    undecided, _, ratios, _ = answers.undecided(figure, shown)
+    timed = [cell for cell in rates.contenders(shown.cells) if cell.is_ok]
     if undecided > answers.MOST_UNDECIDED * ratios or not timed:
         return "low"
     return "high" if all(map(rates.has_interval, timed)) else "medium"

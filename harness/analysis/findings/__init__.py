@@ -2,7 +2,8 @@
 
 Each function takes the cells that a figure shows, and its options. It returns an empty string where nothing can be
 said. A module has the findings about one subject; `FINDINGS` names those of all, `PLACES` where the numbers of some
-hold, for the line below the title, and `DETAILS` what some have found besides, for the notes below a figure.
+hold, for the line below the title, and `DETAILS` what some have found besides, for the notes below a figure. `JUDGED`
+says how many numbers of a finding have no verdict, where these are not the ratios to the references of the cases.
 `harness.analysis.answers` calls them.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.analysis import read_rates, shares
+from harness.analysis.caveats import Undecided
 from harness.analysis.findings import (
     contenders,
     fastest,
@@ -51,3 +53,11 @@ DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
 }
 
 PLACES: dict[str, Callable[[list[Cell], Json], str]] = {**over_rivals.PLACES}
+
+JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
+    **contenders.JUDGED,
+    **over_rivals.JUDGED,
+    **ranks.JUDGED,
+    **stages.JUDGED,
+    **traffic.JUDGED,
+}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from harness.analysis import conditions, peaks, ragged_sizes, rates, rivals
+from harness.analysis import caveats, conditions, peaks, ragged_sizes, rates, rivals
+from harness.analysis.caveats import Undecided
 from harness.analysis.findings import swept
 from harness.analysis.findings.panels import named_panels, panels
 from harness.analysis.findings.ranks import Claim, ends, number
@@ -198,6 +199,21 @@ def extra_work(cells: list[Cell], options: Json) -> str:
     return f"Padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
 
 
+def of_peak_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many shares of `of_peak` have no verdict."""
+    own = ((cell, peaks.peak_of(cell, cells)) for cell in _of_subject(cells, options))
+    return caveats.of_shares((cell, peak) for cell, peak in own if peak is not None)
+
+
+def losses_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many of the subject's rates are of too few samples: losses are between sizes, not contenders."""
+    return caveats.of_shares((cell, None) for cell in _of_subject(cells, options))
+
+
+JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
+    "of_peak": of_peak_undecided,
+    "losses": losses_undecided,
+}
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"ladder": above_peak, "of_peak": above_peak}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "subject_over_reference": subject_over_reference,

@@ -5,10 +5,12 @@ The title has the mean and both ends; where those are, and how many ratios are u
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from harness.analysis import caveats, contests, rates, rivals
+from harness.analysis.caveats import Undecided
 from harness.analysis.findings import libraries
 from harness.analysis.findings.ranks import Claim, ends, number
 from harness.analysis.places import where_in_words
@@ -182,6 +184,10 @@ def _places(over: Over, cells: list[Cell], options: Json) -> str:
     return f"Least {least}, most {most}{caveats.doubt(caveats.without_verdict(pairs))}"
 
 
+def _undecided(over: Over, cells: list[Cell], options: Json) -> Undecided:
+    return caveats.without_verdict(_pairs(over, cells, options))
+
+
 def over_fastest(cells: list[Cell], options: Json) -> str:
     """Return the speed of the subject over the fastest library of each case: the mean, the least and the most.
 
@@ -207,6 +213,10 @@ def places_over_other(cells: list[Cell], options: Json) -> str:
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"over_fastest": over_fastest, "over_other": over_other}
+JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
+    "over_fastest": functools.partial(_undecided, LIBRARY),
+    "over_other": functools.partial(_undecided, KERNEL),
+}
 PLACES: dict[str, Callable[[list[Cell], Json], str]] = {
     "over_fastest": places_over_fastest,
     "over_other": places_over_other,

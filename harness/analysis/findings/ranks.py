@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from harness.analysis import caveats, conditions, ranks, rates, rivals
+from harness.analysis.caveats import Undecided
 from harness.analysis.ranks import model as rank_model
 from harness.analysis.ranks import projection
 from harness.analysis.traffic.model import itemsize
@@ -119,23 +120,31 @@ def _over_references(cells: list[Cell]) -> list[tuple[Claim, Claim]]:
 
 def peers(cells: list[Cell], options: Json) -> str:
     """Return the speed of the strategy over that of the fastest other system, where it is most and where least."""
-    claims, names, pairs = list[Claim](), list[str](), list[tuple[Cell, Cell]]()
+    pairs = _over_systems(cells)
+    if not pairs:
+        return ""
+    best, worst = ends([Claim(rates.speed_up(o, p), o.contender, rates.describe([p]), o) for o, p in pairs])
+    names = {peer.contender for _, peer in pairs}
+    whose = names.pop() if len(names) == 1 else "the fastest other system"
+    first = f"{best.who} has {best.value.estimate:.2f} times the speed of {whose} ({best.where})"
+    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({_unlike(worst.where, best.where)})"
+
+
+def _over_systems(cells: list[Cell]) -> list[tuple[Cell, Cell]]:
+    """Return our fastest strategy of each case with the fastest other system."""
+    pairs = []
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
         done = [cell for cell in own if cell.is_ok]
         ours = [cell for cell in done if rank_model.decomposition(cell) is not None]
         others = [cell for cell in done if rivals.is_peer(cell)]
         if ours and others:
-            subject, peer = max(ours, key=_rate), max(others, key=_rate)
-            claims.append(Claim(rates.speed_up(subject, peer), subject.contender, rates.describe([peer]), subject))
-            names.append(peer.contender)
-            pairs.append((subject, peer))
-    if not claims:
-        return ""
-    best, worst = ends(claims)
-    whose = names[0] if len(set(names)) == 1 else "the fastest other system"
-    first = f"{best.who} has {best.value.estimate:.2f} times the speed of {whose} ({best.where})"
-    rest = "" if worst is best else f"; least {worst.value.estimate:.2f} ({_unlike(worst.where, best.where)})"
-    return f"{first}{rest}{caveats.doubt(caveats.without_verdict(pairs))}"
+            pairs.append((max(ours, key=_rate), max(others, key=_rate)))
+    return pairs
+
+
+def peers_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many ratios of `peers` have no verdict."""
+    return caveats.without_verdict(_over_systems(cells))
 
 
 def shares(cells: list[Cell], options: Json) -> str:
@@ -143,13 +152,9 @@ def shares(cells: list[Cell], options: Json) -> str:
 
     The call begins when ranks hold the operands. If they come from rank 0, to send them is a part of it.
     """
-    warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := ranks.warm_stages(cell))]
-    by_case = rates.group(
-        [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm], lambda found: found[1].case
-    )
-    if not by_case:
+    own = _computing(cells)
+    if not own:
         return ""
-    own = max(by_case.values(), key=lambda own: (len(own) > 1, float(own[0][1].facts["operations"])))
     (least, worst), (most, best) = min(own, key=lambda x: x[0]), max(own, key=lambda x: x[0])
     one, other = _operands(best), _operands(worst)
     of_best, of_worst, of_both = ("", "", f", {one}") if one == other else (f" ({one})", f" ({other})", "")
@@ -161,6 +166,20 @@ def shares(cells: list[Cell], options: Json) -> str:
 def _operands(cell: Cell) -> str:
     """Return where the operands are when a call begins."""
     return f"operands on {'rank 0' if cell.arguments.get('backend') == rank_model.FROM_ROOT else 'the ranks'}"
+
+
+def _computing(cells: list[Cell]) -> list[tuple[float, Cell]]:
+    """Return the percentage that computes of each contender of the largest product that several computed."""
+    warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := ranks.warm_stages(cell))]
+    by_case = rates.group(
+        [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm], lambda found: found[1].case
+    )
+    return max(by_case.values(), key=lambda own: (len(own) > 1, float(own[0][1].facts["operations"])), default=[])
+
+
+def shares_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many shares of `shares` are of too few samples."""
+    return caveats.of_shares((cell, None) for _, cell in _computing(cells))
 
 
 # What a rank has counted, and what that is held against.
@@ -252,6 +271,7 @@ def model_error(cells: list[Cell], options: Json) -> str:
     return near if unsteady is None else f"{near}; one rank alone differs by up to {unsteady:.0f} % between cases"
 
 
+JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {"peers": peers_undecided, "stages": shares_undecided}
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"counts": spare_block}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "scaling": scaling,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.analysis import ranks, rates
+from harness.analysis import caveats, ranks, rates
+from harness.analysis.caveats import Undecided
 from harness.analysis.places import enumerated, verb
 from harness.experiment import Json
 from harness.store.store import Cell
@@ -26,6 +27,12 @@ def copies(cells: list[Cell], options: Json) -> str:
             again = f"; the first call takes {first:.3g} times as long" if first else ""
             return f"Copies take {' and '.join(copied)} of a call, computing {computed} ({title}){again}"
     return ""
+
+
+def copies_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many shares of calls that copy are of too few samples."""
+    own = (cell for cell in rates.contenders(cells) if cell.is_ok and ranks.warm_stages(cell))
+    return caveats.of_shares((cell, None) for cell in own)
 
 
 def _part(bar: dict[str, float], *stages: str) -> str:
@@ -78,4 +85,5 @@ def recursion(cells: list[Cell], options: Json) -> str:
     return f"{options.get('who', 'Recursion')} takes {'; '.join(found[:MOST])}" if found else ""
 
 
+JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {"copies": copies_undecided}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"copies": copies, "errors": errors, "recursion": recursion}

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from harness.analysis import peaks, rates
+from harness.analysis import caveats, peaks, rates
+from harness.analysis.caveats import Undecided
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, loads
 from harness.experiment import Json
@@ -18,11 +19,7 @@ EXPLAINED = 1.3
 
 def predicted(cells: list[Cell], options: Json) -> str:
     """Return how many rungs loads alone predict, and which one is furthest from its prediction."""
-    ratios = [
-        (ratio, cell)
-        for cell in rates.contenders(cells)
-        if cell.is_ok and (ratio := model.over_measured(cell, cells)) is not None
-    ]
+    ratios = _over_measured(cells)
     if not ratios:
         return ""
     near = sum(1 / EXPLAINED <= ratio <= EXPLAINED for ratio, _ in ratios)
@@ -30,6 +27,17 @@ def predicted(cells: list[Cell], options: Json) -> str:
     first = f"What a kernel loads explains {near} of {len(ratios)} rates, within a factor of {EXPLAINED}"
     far = f"{1 / ratio:.2g} of the rate that its loads allow"
     return f"{first}; furthest off is {cell.contender}, at {far} ({rates.size(cell)})"
+
+
+def _over_measured(cells: list[Cell]) -> list[tuple[float, Cell]]:
+    """Return what the loads of each rung allow, over its measured rate."""
+    found = ((model.over_measured(cell, cells), cell) for cell in rates.contenders(cells) if cell.is_ok)
+    return [(ratio, cell) for ratio, cell in found if ratio is not None]
+
+
+def predicted_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many rates of `predicted` have no verdict beside the peak, to which predictions are in proportion."""
+    return caveats.of_shares((cell, peaks.peak_of(cell, cells)) for _, cell in _over_measured(cells))
 
 
 class _FromFirst(NamedTuple):
@@ -89,6 +97,11 @@ def traffic_by_memory(cells: list[Cell], options: Json) -> str:
     return f"Bytes that are loaded by {'; by '.join(sentences)}" if sentences else ""
 
 
+def own_traffic_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many ratios of `own_traffic` have no verdict."""
+    return caveats.of_shares((found.subject, found.first) for found in _from_first(cells, options))
+
+
 def roofs(cells: list[Cell], options: Json) -> str:
     """Return which part of its roof the fastest kernel of each shape reaches, at least and at most, and which roof."""
     shares = _shares_of_roofs(cells)
@@ -100,6 +113,11 @@ def roofs(cells: list[Cell], options: Json) -> str:
         for share, cell, roof in (end(shares, key=lambda entry: entry[0]) for end in (min, max))
     ]
     return f"The fastest kernel of each shape reaches {' to '.join(parts)}"
+
+
+def roofs_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many shares of `roofs` are of too few samples: roofs are measured in cases of their own."""
+    return caveats.of_shares((cell, None) for _, cell, _ in _shares_of_roofs(cells))
 
 
 def above_roofs(cells: list[Cell], options: Json) -> str:
@@ -148,20 +166,36 @@ def over_bound(cells: list[Cell], options: Json) -> str:
 
 def blocks(cells: list[Cell], options: Json) -> str:
     """Return the part of the best rate of each sweep that the backend's own blocks have, and what others cost."""
-    shares, smallest = [], []
+    found = _of_blocks(cells, options)
+    if not found:
+        return ""
+    least, where = min((own.rate / best.rate, sweep) for sweep, (own, best, _) in found.items())
+    most, sweep = max((best.rate / worst.rate, sweep) for sweep, (_, best, worst) in found.items())
+    chosen = "Blocks chosen by the sizes of the caches"
+    first = f"{chosen} have at least {100 * least:.0f} % of the best rate (worst: {where})"
+    return f"{first}; a wrong {sweep} costs a factor of {most:.2g}"
+
+
+def _of_blocks(cells: list[Cell], options: Json) -> dict[str, tuple[Cell, Cell, Cell]]:
+    """Return of each sweep the backend's own blocks, the best and the worst."""
+    found = {}
     groups = rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, options["panels"]))
     for sweep, group in groups.items():
         done = [cell for cell in group if cell.is_ok]
         own = next(filter(model.is_model, done), None)
         if own is not None and len(done) > 1:
-            shares.append((own.rate / max(cell.rate for cell in done), sweep))
-            smallest.append((max(cell.rate for cell in done) / min(cell.rate for cell in done), sweep))
-    if not shares:
-        return ""
-    (least, where), (most, sweep) = min(shares), max(smallest)
-    chosen = "Blocks chosen by the sizes of the caches"
-    first = f"{chosen} have at least {100 * least:.0f} % of the best rate (worst: {where})"
-    return f"{first}; a wrong {sweep} costs a factor of {most:.2g}"
+            found[sweep] = own, max(done, key=_rate), min(done, key=_rate)
+    return found
+
+
+def _rate(cell: Cell) -> float:
+    return cell.rate
+
+
+def blocks_undecided(cells: list[Cell], options: Json) -> Undecided:
+    """Return how many rates of own blocks, and of the worst ones, have no verdict beside those of the best."""
+    found = _of_blocks(cells, options).values()
+    return caveats.of_shares((cell, best) for own, best, worst in found for cell in (own, worst) if cell is not best)
 
 
 def balance_of_tiles(cells: list[Cell], options: Json) -> str:
@@ -179,6 +213,12 @@ def balance(cells: list[Cell], options: Json) -> str:
     return f"Machine balance asks for tiles of {', of '.join(asked)}" if asked else ""
 
 
+JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
+    "predicted": predicted_undecided,
+    "own_traffic": own_traffic_undecided,
+    "roofs": roofs_undecided,
+    "blocks": blocks_undecided,
+}
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
     "blocks": balance_of_tiles,
     "own_traffic": traffic_by_memory,
