@@ -90,8 +90,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         is_swept = preset == "full" or words == MAIN[0] or shape in ((33, 33, 33), (100, 100, 100))
         for name, threads in counts.items() if has_choice[HOST] and is_swept else ():
             if problem.operations <= threads * MOST_OPERATIONS[preset] and max(shape) < 16384:
-                setting = f"{words}, {name}" if len(counts) > 1 else words
-                all_cases.append(_case(problem, shape, setting, HOST, threads))
+                all_cases.append(_case(problem, shape, f"{words}, {name}", HOST, threads))
         if machine.gpu and has_choice[GPU] and (preset != "quick" or (words, shape) in QUICK_ON_GPU):
             all_cases.append(_case(problem, shape, words, GPU, 1))
     return all_cases

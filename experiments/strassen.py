@@ -53,6 +53,14 @@ def _contender(label: str, backend: str, threads: int, **parameters: int | str) 
     return Contender(label, {"backend": backend, "parameters": parameters}, threads, ERROR_TASK)
 
 
+# What a title calls the recursions.
+WORDS = {
+    "1 level": "one Strassen level",
+    "1 level, classic": "one classic Strassen level",
+    "2 levels": "two Strassen levels",
+    "3 levels": "three Strassen levels",
+}
+
 EXPERIMENT = Experiment(
     name="strassen",
     question="From which size on do seven products instead of eight pay?",
@@ -68,6 +76,7 @@ EXPERIMENT = Experiment(
                 "value": "time_ratio",
                 "y_scale": "log",
                 "panels": "setting",
+                "words": WORDS,
                 "finding": "pays",
             },
             prominence=55,

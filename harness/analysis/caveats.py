@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from harness.analysis import conditions as analysis_conditions
-from harness.analysis import offload, peaks, rates
+from harness.analysis import contests, offload, peaks, rates
 from harness.stats import verdict
 from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.stats.verdict import Verdict
@@ -235,6 +235,14 @@ def without_verdict(pairs: Sequence[tuple[Cell, Cell]], *, are_shares: bool = Fa
     few = sum(why == FEW for why, _ in doubtful)
     counts = (min(len(cell.all_samples_ns) for cell in pair) for _, pair in doubtful)
     return Undecided(len(doubtful), few, len(pairs), min(counts, default=0))
+
+
+def ties(pairs: Sequence[tuple[Cell, Cell]]) -> int:
+    """Return how many pairs are level as far as their samples say: not those of which these are too few to say."""
+    outcomes = contests.verdicts(pairs)
+    return sum(
+        outcome is Verdict.SAME or why == EVEN for outcome, why in zip(outcomes, _why_unsure(pairs), strict=True)
+    )
 
 
 def doubt(found: Undecided) -> str:

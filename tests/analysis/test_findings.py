@@ -70,7 +70,7 @@ def test_a_ladder_names_its_share_its_gain_and_its_largest_step():
     assert re.match(
         r"cpu-simd reaches \d+ % of the peak over plus_times \(0.10 times cpu-numpy, 40 times cpu-naive\)", sentence
     )
-    assert sentence.endswith("largest step: cpu-transposed (4 times)"), "the library is no step"
+    assert sentence.endswith("largest step: cpu-transposed over cpu-naive (4 times)"), "the library is no step"
 
 
 ABLATION = EXPERIMENTS["ablation"].figures[0].options
@@ -169,6 +169,8 @@ def test_paying_begins_behind_the_last_size_that_does_not():
 
     own = [at(cell) for cell in sweep if cell.axes["setting"] == setting]
     assert found("pays", own, panels="setting").endswith(" are faster than cpu-simd from n=2048 on")
+    words = {"1 level": "one Strassen level"}
+    assert found("pays", own, panels="setting", words=words).startswith("One Strassen level and ")
     slow = dict.fromkeys(faster, 0.9)
     faster.update(slow)
     sentence = found("pays", [at(cell) for cell in own], panels="setting")
@@ -202,6 +204,22 @@ def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most
     assert found("fastest", [*first, *second], value="time_ratio", reference_words="the base") == (
         f"{wins}takes 0.50 to 1.00 of the time of the base"
     )
+
+
+def test_a_win_over_one_that_is_level_is_a_tie_and_one_of_two_samples_is_none():
+    sure = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 2.0}, n=64)
+    level = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 1.001}, n=128)
+    few = [dataclasses.replace(c, case="few", samples_ns=[c.samples_ns[0][:2]]) for c in sure]
+    assert found("fastest", [*sure, *level, *few]).startswith(
+        "cpu-simd is fastest in all 3 cases, 1 of them a tie, at 1"
+    )
+    assert found("fastest", level).startswith("cpu-simd is fastest in 1 of 1 case, a tie, at 1.00")
+
+
+def test_a_cost_says_over_which_dtype_it_is():
+    (first, *_) = [cell for cell in cells(EXPERIMENTS["semiring_cost"]) if cell.contender == "plus_times"]
+    other = dataclasses.replace(first, contender="max_min", samples_ns=[[2 * ns for ns in first.samples_ns[0]]])
+    assert found("cost", [first, other]).startswith("max_min takes 2.00 times as long as plus_times over float64")
 
 
 def lost_at(rates, few=()):

@@ -18,7 +18,7 @@ NOISY = [2e6 * (1 + off) for off in (-0.9, 0.2, 0.7, -0.4, 1.0, -0.1, -0.8, 0.5)
 
 def product(times_ms: dict[str, float], setting: str) -> list[Cell]:
     """Return the cells of one product in which each contender takes so long."""
-    case = next(c.case for c in cells(EXPERIMENT) if c.axes["setting"] == setting)
+    case = next(c.case for c in cells(EXPERIMENT) if c.axes["setting"] == f"{setting}, all threads")
     own = {cell.contender: cell for cell in cells(EXPERIMENT) if cell.case == case}
     return [dataclasses.replace(own[name], samples_ns=[[1e6 * ms] * 8]) for name, ms in times_ms.items()]
 
@@ -35,7 +35,7 @@ def test_is_that_over_the_fastest_other_and_the_worst_is_named() -> None:
     assert sentence.startswith(
         "auto takes 1.25 times the time of the best backend (median of 2 products), at worst 1.50"
     )
-    assert "1.50 (plus_times float64, 33 x 33 x 33: cpu-numpy)" in sentence
+    assert "1.50 (plus_times float64, all threads, 33 x 33 x 33: cpu-numpy)" in sentence
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in lost]
     assert finding([*few, *kept], {"subject": "auto"}).endswith(
         "(median of 2 products); at most 1.50 times (may be chance: 2 samples)"
@@ -69,7 +69,7 @@ def test_where_auto_took_the_best_its_choice_lost_nothing() -> None:
     told = finding([*taking(few, "cpu-numpy"), *taking(other, "cpu-simd")], {"subject": "auto"})
     assert told.endswith("; where another was best, at most 1.50 times (may be chance: 2 samples)")
     told = finding(taking(slow, "cpu-numpy"), {"subject": "auto"})
-    assert told.endswith(", at worst 1.50 (plus_times float32, 33 x 33 x 33: cpu-simd)")
+    assert told.endswith(", at worst 1.50 (plus_times float32, all threads, 33 x 33 x 33: cpu-simd)")
 
 
 def test_every_case_has_auto_and_a_choice() -> None:

@@ -497,13 +497,15 @@ def test_the_most_extra_work_from_a_size_on_never_rises(tmp_path, sheets):
         assert work == sorted(work, reverse=True)
 
 
-def test_the_size_from_which_on_padding_is_little_holds_beyond_the_measured_ones():
+def test_the_size_from_which_on_padding_is_little_is_one_of_the_figure():
     some = [cell for cell in cells(EXPERIMENTS["size_sweep"]) if cell.axes["n"] <= 512]
     sentence = FINDINGS["extra_work"](some, {"tiles": (4, 128)})
-    found = re.search(r"from n = (\d+) for tiles of 4 x 4 and (\d+) for tiles of 128 x 128 on", sentence)
-    for tile, size in ((4, int(found[1])), (128, int(found[2]))):
-        assert ragged_sizes.extra_work(size - 1, size - 1, tile, tile) > 10
-        assert max(ragged_sizes.extra_work(n, n, tile, tile) for n in range(size, 50 * tile)) <= 10
+    found = re.search(r"from n=(\d+) on for tiles of 4 x 4, not up to n=512 for tiles of 128 x 128$", sentence)
+    size = int(found[1])
+    assert ragged_sizes.extra_work(size - 1, size - 1, 4, 4) > 10
+    assert max(ragged_sizes.extra_work(n, n, 4, 4) for n in range(size, 200)) <= 10
+    far = [dataclasses.replace(some[0], axes={**some[0].axes, "n": 4096})]
+    assert "from n=2563 on for tiles of 128 x 128" in FINDINGS["extra_work"](far, {"tiles": (4, 128)})
 
 
 def test_each_idea_of_a_ladder_has_a_row_and_all_of_them_two_below(tmp_path, sheets):

@@ -46,7 +46,7 @@ def _place(cell: Cell, names: str | list[str]) -> str:
 
 def ladder(cells: list[Cell], options: Json) -> str:
     """Return for the first panels which part of the peak the subject reaches, over which library; the largest step."""
-    parts, steps, dtypes = list[str](), list[tuple[float, str]](), list[object]()
+    parts, steps, dtypes = list[str](), list[tuple[float, str, str]](), list[object]()
     for group in panels(cells, options):
         subject = next((c for c in group if c.is_ok and rates.axis(c, "backend") == options["subject"]), None)
         share = None if subject is None else peaks.percent_of_peak(subject, cells)
@@ -60,14 +60,17 @@ def ladder(cells: list[Cell], options: Json) -> str:
         parts.append(f"{share:.0f} %{' of the peak' * (not parts)} over {words}{gains}")
         rungs = rates.rungs(group, options)
         steps += [
-            (rates.speed_up(cell, below).estimate, cell.contender)
+            (rates.speed_up(cell, below).estimate, cell.contender, below.contender)
             for cell, below in zip(rungs, rates.steps_below(rungs), strict=True)
             if cell.is_ok and below is not None
         ]
     if not parts:
         return ""
     first = f"{options['subject']} reaches {' and '.join(parts)}"
-    return f"{first}; largest step: {max(steps)[1]} ({max(steps)[0]:.3g} times)" if steps else first
+    if not steps:
+        return first
+    gain, who, below = max(steps)
+    return f"{first}; largest step: {who} over {below} ({gain:.3g} times)"
 
 
 def _gains(subject: Cell, group: list[Cell], *, with_first: bool) -> str:
@@ -134,7 +137,10 @@ def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] 
 
 
 def cost(cells: list[Cell], options: Json) -> str:
-    """Return the time of each contender over the reference's: least and most; ``what`` is the subject of all."""
+    """Return the time of each contender over the reference's: least and most; ``what`` is the subject of all.
+
+    Of the most the dtype is said.
+    """
     claims = [
         Claim(rates.time_ratio(cell, reference), cell.contender, where_in_words(cell), cell)
         for cell in rates.contenders(cells)
@@ -146,7 +152,9 @@ def cost(cells: list[Cell], options: Json) -> str:
     if "what" in options and least is not most:
         span = f"{least.value.estimate:.2f} ({least.who}) to {most.value.estimate:.2f} times ({most.who})"
         return f"{options['what']} takes {span} as long as {most.cell.reference}"
-    first = f"{most.who} takes {number(most)} times as long as {most.cell.reference}"
+    dtype = rates.axis(most.cell, "dtype")
+    over = f" over {dtype}" if dtype else ""
+    first = f"{most.who} takes {number(most)} times as long as {most.cell.reference}{over}"
     return first if least is most else f"{first}; {least.who} takes least, {number(least)} times"
 
 
@@ -188,15 +196,20 @@ def _percent_lost(loss: float) -> str:
 
 
 def extra_work(cells: list[Cell], options: Json) -> str:
-    """Return the size from which on padding to the smallest and the largest tile computes little in vain."""
-    if not any(rates.axis(cell, "n") for cell in cells):
+    """Return the size from which on padding to the smallest and the largest tile computes little in vain.
+
+    Where that is beyond the sizes of the figure, the largest of these is told.
+    """
+    last = max((rates.axis(cell, "n") or 0 for cell in cells), default=0)
+    if not last:
         return ""
     found = []
     for tile in (min(options["tiles"]), max(options["tiles"])):
         whole = math.ceil(1 / (math.sqrt(1 + LITTLE / 100) - 1)) * tile  # from here on one tile more is little
         costly = [n for n in range(1, whole + 1) if ragged_sizes.extra_work(n, n, tile, tile) > LITTLE]
-        found.append(f"{max(costly, default=0) + 1} for tiles of {tile} x {tile}")
-    return f"Padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
+        first = max(costly, default=0) + 1
+        found.append(f"{f'from n={first} on' if first <= last else f'not up to n={last}'} for tiles of {tile} x {tile}")
+    return f"Padding to whole tiles adds at most {LITTLE} % of work {', '.join(found)}"
 
 
 def of_peak_undecided(cells: list[Cell], options: Json) -> Undecided:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.analysis import rates, read_rates, rivals
+from harness.analysis import caveats, rates, read_rates, rivals
 from harness.analysis.places import ends_in_words, enumerated, place
 from harness.experiment import Json
 from harness.store.store import Cell
@@ -15,6 +15,8 @@ MOST_NAMED = 4
 
 def fastest(cells: list[Cell], options: Json) -> str:
     """Return who is fastest in most cases, and its speed over a rival in all cases, those that it loses too.
+
+    Of the cases that it wins ties with the next are told apart.
 
     The rival is the fastest library; of a library, or without one, the reference; of the reference the next. Where
     none is fastest in most cases, the first of all are named, and how fast they are beside the reference.
@@ -29,7 +31,18 @@ def fastest(cells: list[Cell], options: Json) -> str:
         return _counted(most_first, len(cases)) + _over_reference(cases, options)
     count = rates.plural(len(cases), "case")
     where = f"all {count}" if len(own_wins) == len(cases) > 1 else f"{len(own_wins)} of {count}"
-    return f"{name} is fastest in {where}{_over_rivals(name, cases, options)}"
+    return f"{name} is fastest in {where}{_ties(name, cases)}{_over_rivals(name, cases, options)}"
+
+
+def _ties(name: str, cases: Sequence[list[Cell]]) -> str:
+    """Return how many of the cases that a contender wins are ties with the next: ", 97 of them ties"."""
+    won = [own for own in cases if _winner(own).contender == name]
+    pairs = [(_winner(own), sorted(own, key=lambda cell: cell.median_ns)[1]) for own in won]
+    ties = caveats.ties(pairs)
+    if not ties:
+        return ""
+    among = "" if len(won) == 1 else "all of them " if ties == len(won) else f"{ties} of them "
+    return f", {among}{'a tie' if ties == 1 else 'ties'}"
 
 
 def _cases(cells: list[Cell]) -> list[list[Cell]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from harness.analysis import conditions, offload, rates
@@ -77,16 +77,20 @@ class _Gains(NamedTuple):
 def pays(cells: list[Cell], options: Json) -> str:
     """Return for each contender from which size on, or up to which, it is surely faster than the reference.
 
-    Of several panels those contenders are named that are faster somewhere.
+    Of several panels those contenders are named that are faster somewhere. The option ``words`` has what
+    a sentence calls contenders whose labels only a figure explains.
     """
     found = [
-        (name, gains) for group, name in named_panels(cells, options) if (gains := _gains(group, cells)) is not None
+        (name, gains)
+        for group, name in named_panels(cells, options)
+        if (gains := _gains(group, cells, options.get("words", {}))) is not None
     ]
     if not found:
         return ""
     (_, first), *others = found
     if not others:
-        return _in_full(first)
+        sentence = _in_full(first)
+        return sentence[0].upper() + sentence[1:] if "words" in options else sentence
     told = list[str]()  # the reference is said where something is first faster than it
     for name, gains in found:
         of = f" faster than {gains.reference}" if not any("faster than" in part for part in told) else ""
@@ -110,10 +114,11 @@ def _faster(places: Sequence[tuple[str, str]], of: str) -> str:
     return "; ".join(f"{names}{does * (not i)} {where}" for i, (names, where) in enumerate(places))
 
 
-def _gains(group: Sequence[Cell], cells: list[Cell]) -> _Gains | None:
+def _gains(group: Sequence[Cell], cells: list[Cell], words: Mapping[str, str]) -> _Gains | None:
     """Return where the contenders of a panel pay; None without a time of any beside that of the reference."""
     paying, fading, never, reference, last = list[tuple[int, str]](), list[tuple[int, str]](), list[str](), "", 0
-    for name, own in rates.group(group, lambda cell: cell.contender).items():
+    for label, own in rates.group(group, lambda cell: cell.contender).items():
+        name = words.get(label, label)
         pairs = [(rates.axis(c, "n"), c, r) for c in own if c.is_ok and (r := rates.reference_of(c, cells)) is not None]
         ratios = sorted((n, rates.speed_up(c, r).low) for n, c, r in pairs if r is not c)
         if ratios:
@@ -126,10 +131,14 @@ def _gains(group: Sequence[Cell], cells: list[Cell]) -> _Gains | None:
             reference, last = pairs[0][1].reference, max(last, ratios[-1][0])
     if not reference:
         return None
-    sizes = [rates.group(sorted(found), lambda entry: entry[0]).items() for found in (paying, fading)]
+    sizes = [rates.group(sorted(found, key=_size), _size).items() for found in (paying, fading)]
     rising, falling = [[(n, " and ".join(name for _, name in own)) for n, own in by_size] for by_size in sizes]
     from_sizes = [(names, f"from n={n} on") for n, names in rising]
     return _Gains(reference, last, [*from_sizes, *((names, f"only up to n={n}") for n, names in falling)], never)
+
+
+def _size(place: tuple[int, str]) -> int:
+    return place[0]
 
 
 def _last_of_the_first(sizes: Sequence[tuple[int, bool]]) -> int:
