@@ -105,12 +105,12 @@ def _span(pairs: Sequence[tuple[Cell, Cell]], over: Over) -> str:
     """Return "1.12 (plus_times float32) to 8.53 times (min_plus float64) as fast as the fastest library".
 
     Where it is surely slower that is said: "up to 8.53 times as fast as the fastest library (min_plus float64), slower
-    in 2 of 30 products (at worst 0.80, plus_times float32)".
+    in 2 of 30 (at worst 0.80, plus_times float32)".
     """
     (least, low, _), (most, high, _) = _least_and_most(pairs)
     name, slower = _common_name(pairs, over), len(_slower(pairs))
     if slower and most > 1:
-        worst = f"slower in {slower} of {len(pairs)} products (at worst {_rounded(least)}, {low})"
+        worst = f"slower in {slower} of {len(pairs)} (at worst {_rounded(least)}, {low})"
         return f"up to {_rounded(most)} times as fast as {name} ({high}), {worst}"
     if low == high:
         span = " to ".join(dict.fromkeys(map(_rounded, (least, most))))
@@ -124,7 +124,8 @@ def _ends(pairs: Sequence[tuple[Cell, Cell]]) -> str:
     slower, top = len(_slower(pairs)), f"{_rounded(most)} times {_name(best)} ({high})"
     if not slower:
         return f"{_rounded(least)} times {_name(worst)} ({low}) to {top}"
-    return f"up to {top}, slower in {slower} of {len(pairs)} (at worst {_rounded(least)} times {_name(worst)}, {low})"
+    at_worst = "at worst " if slower > 1 else ""
+    return f"up to {top}, slower in {slower} of {len(pairs)} ({at_worst}{_rounded(least)} times {_name(worst)}, {low})"
 
 
 def _least_and_most(pairs: Sequence[tuple[Cell, Cell]]) -> tuple[tuple[float, str, Cell], tuple[float, str, Cell]]:

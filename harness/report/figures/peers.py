@@ -188,8 +188,9 @@ def _number(of: Callable[[list[float]], float], values: list[float], unit: str) 
 
 
 def _names(group: list[Cell], cells: list[Cell], rival: Callable[[Cell, list[Cell]], Cell | None]) -> str:
-    names = dict.fromkeys(p.contender for cell in group if cell.is_ok and (p := rival(cell, cells)))
-    return ", ".join(name.removeprefix("cpu-") for name in names) or "-"
+    found = [other for cell in group if cell.is_ok and (other := rival(cell, cells))]
+    names = [f"{o.contender.removeprefix('cpu-')}{' expression' * rivals.is_expression(o)}" for o in found]
+    return ", ".join(dict.fromkeys(names)) or "-"
 
 
 def _worst_choice(group: list[Cell], cells: list[Cell]) -> str:
