@@ -91,3 +91,12 @@ def test_blocks_stand_beside_the_choice_of_the_model_and_machine_balance(tmp_pat
     assert "Machine balance with memory asks for tiles of 40." in sheets["block_size"].notes
     for name in ("L1d 32 KiB", "L2 1 MiB", "L3 8 MiB"):
         assert name in words
+
+
+def test_the_nearest_memory_of_a_gpu_is_called_l1_too(sheets, tmp_path):
+    """A rung that fills no shared memory loads through the L1 of which it is a part."""
+    machine = dataclasses.replace(MACHINE, gpu={"name": "Test GPU"})
+    drawing.draw(EXPERIMENTS["roofline"], cells(EXPERIMENTS["roofline"], machine=machine), machine, tmp_path)
+    written = texts(sheets["roofline"])
+    assert "L1/shared: " in written
+    assert "\nshared: " not in written

@@ -42,6 +42,11 @@ _ROOFS = (
 )
 
 
+def called(level: str) -> str:
+    """Return what a figure calls a memory: rungs without shared memory load through the L1 that it is a part of."""
+    return "L1/shared" if level == "shared" else level
+
+
 def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw measured rates at the intensity of each rung's own loads, under a roof for every measured memory."""
     products = rates.contenders(cells)
@@ -87,7 +92,7 @@ def _roofs(
     for memory in memories:
         begin, end = max(left, low / memory.bandwidth), top / memory.bandwidth
         panel.plot([begin, end], [memory.bandwidth * begin, top], color=INK, linewidth=1.3, zorder=1)
-        name = f"{memory.name}: {_bandwidth(memory.bandwidth)}"
+        name = f"{called(memory.name)}: {_bandwidth(memory.bandwidth)}"
         span = (right / left) ** (LETTER * len(name))
         start = _clear_start((begin, end), memory.bandwidth, span, marks)
         marks += [(start * span**part, memory.bandwidth * start * span**part) for part in (0.0, 0.5, 1.0)]
@@ -177,7 +182,9 @@ def _predictions(group: list[Cell], cells: list[Cell]) -> tuple[list[str], list[
             continue
         into = model.loads_from(0, model.levels(cell, cells), nest, cell)
         each = (into.a + into.b) / model.itemsize(cell) / math.prod(model.sizes_of(cell).values())
-        held = f"{allowed.level.name}, {short(allowed.intensity, 2)} op/B" if allowed.bound != "peak" else "peak"
+        held = (
+            f"{called(allowed.level.name)}, {short(allowed.intensity, 2)} op/B" if allowed.bound != "peak" else "peak"
+        )
         values = (allowed.rate * factor, cell.rate * factor, allowed.rate / cell.rate)
         rows.append([short(each), held, *map(short, values)])
     heads = ["loads/n\N{SUPERSCRIPT THREE}", "held back by", "allowed", "measured", "ratio"]
