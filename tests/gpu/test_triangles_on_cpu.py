@@ -15,6 +15,7 @@ from harness.operands import lower_triangle
 from harness.plan import count_tiles
 from harness.problem import Problem
 from harness.proof.verify import verify
+from harness.tuning.gpu.sharing import LEAST_SHARE_OF_FEW, SHARES_OF_SCARCE
 from harness.tuning.gpu.tensor_cores import tensor_core_launch
 from tests.gpu import host_kernels
 from tests.gpu.host_kernels import COMPILER, KernelFault
@@ -169,6 +170,24 @@ def test_plans_count_the_tiles_of_the_triangle():
         tensor_core_launch(Problem(1536, 1536, 1536, triangle=triangle)) for triangle in ("", "d")
     )  # 144 tiles, 78 of a triangle
     assert (whole.bm, triangle.bm) == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("semiring", "dtype"), (("min_plus", "float32"), ("max_plus", "int32"), ("max_min", "float64"))
+)
+def test_a_triangle_of_few_waves_has_smaller_tiles_which_its_diagonal_cuts_less(semiring, dtype):
+    def plan_of(n, k, triangle="d"):
+        return RUNGS["gpu-tuned"].plan(
+            Problem(n, n, k, SEMIRINGS[semiring], np.dtype(dtype), triangle=triangle), detect()
+        )
+
+    for n in (800, 1000, 1500, 1800):
+        small, whole = plan_of(n, n).launch, plan_of(n, n, "").launch
+        assert small.bm * small.bn < whole.bm * whole.bn
+    shares = plan_of(300, 1000).options["shares"]  # of 15 tiles, or 30
+    assert SHARES_OF_SCARCE < shares <= 1000 // LEAST_SHARE_OF_FEW
+    assert plan_of(300, 40).options["shares"] == 1
+    assert plan_of(4096, 4096).launch == plan_of(4096, 4096, "").launch
 
 
 def test_who_computes_triangles_says_which():

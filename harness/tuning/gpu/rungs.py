@@ -7,6 +7,8 @@ of 18 within 8 %). bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over
 
 from __future__ import annotations
 
+import dataclasses
+
 from harness.plan import Launch
 from harness.problem import Problem
 from harness.tuning.gpu import row_panels, thin, thin_tiles, warp_panels
@@ -94,9 +96,12 @@ ALL_IDEAS: dict[str, Options] = {
     "gpu-pipelined": {"global_load": 16, "shared_load": 16, "fragments": "ahead", "past_end": "guarded"},
 }
 
+_MANY_4 = Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
 _FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 _MIDDLE_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
+_MANY_8 = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
 _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
+_TRIANGLE_8 = Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=2)
 
 # Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none. 1024^3 in
 # float16 took 0.0542 ms shared and 0.0507 not, int16 0.0717 and 0.0599. 512^3, of 64 tiles, took 0.0160 and 0.0292
@@ -110,13 +115,11 @@ NEARLY_ALL, LEAST_SHARED = 116, 1024
 #   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
 #   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
 TUNED = {
-    "4 fused": TunedTiles(
-        Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128, _MIDDLE_4
-    ),
-    "4 float": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 1),
-    "4 int": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 2, 128),
-    "8 fused": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 2, 128),
-    "8": TunedTiles(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
+    "4 fused": TunedTiles(_MANY_4, _FEW_4, 4, 2, 128, _MIDDLE_4),
+    "4 float": TunedTiles(_MANY_4, _FEW_4, 3, 1, triangle=_MIDDLE_4),
+    "4 int": TunedTiles(_MANY_4, _FEW_4, 3, 2, 128, triangle=_MIDDLE_4),
+    "8 fused": TunedTiles(dataclasses.replace(_MANY_4, stages=3), _FEW_8, 2, 2, 128),
+    "8": TunedTiles(_MANY_8, _FEW_8, 2, 4, 128, triangle=_TRIANGLE_8, triangle_blocks=3),
     "small": TunedTiles(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
 }
 

@@ -71,6 +71,16 @@ RAGGED_TILES = (
     Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2),
 )
 
+# A triangle of up to so many waves of `TunedTiles.triangle` takes these tiles: its diagonal cuts less off them. With
+# hardly more tiles than a wave has, blocks share all of them. us of a triangle by large tiles to these (shares of k),
+# H200, 2026-11-27:
+#   min_plus float32   800  41.5 to 36.7 (10)   1000  68.8 to 63.5 (10)   1200  112 to 94 (2)    1500  164 to 158 (3)
+#                     1800  293 to 252 (3)      2000  337 to 328 (1)      2400  558 to 532 (8)   3000  966 to 976 (9)
+#   max_min float32   1000  99 to 87 (10)       1500  261 to 255 (3)
+#   min_plus int32     800  47.8 to 42.9 (10)   1000  68.2 to 65.9 (10)   1500  156 to 157 (3)   1800  290 to 251 (3)
+#   min_plus float64  1000  151 to 126 (7)      1500  399 to 380 (9)      1800  760 to 639 (5)
+TRIANGLE_WAVES, SCARCE_TILES, SHARES_OF_SCARCE = 7, 165, 10
+
 # Options that share no tile; and a wave so long that all tiles are left over.
 WHOLE = {"shares": 1, "wave": WAVE}
 ENDLESS = 1 << 30
@@ -86,10 +96,17 @@ class TunedTiles(NamedTuple):
     fewest: int = FEWEST_BLOCKS  # blocks from which on there are many
     middle: Launch | None = None  # tiles for ragged products of one to two waves
     middle_blocks: int = 5  # of `middle` that are to fit on a multiprocessor at once
+    triangle: Launch | None = None  # tiles for a triangle of few waves
+    triangle_blocks: int = 4  # of `triangle` that are to fit on a multiprocessor at once
 
 
 def tiles_and_shares(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Launch, dict[str, int]]:
     """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU."""
+    if row.triangle is not None and can_share and problem.triangle == "d":
+        count = count_of(problem, row.triangle)
+        if count <= TRIANGLE_WAVES * WAVE:
+            shared = _of_triangle(problem, row.triangle, row.triangle_blocks, count)
+            return row.triangle, shared | {"blocks": row.triangle_blocks}
     if row.middle is not None and can_share and count_of(problem, row.many) in MIDDLE:
         middle = _all_shared(problem, row.many, row.middle)
         if middle is not None:
@@ -140,6 +157,14 @@ def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch,
         return -(-count * shares // WAVE) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
 
     return tiles, {"shares": min((x for x in numbers if x <= most), key=waves, default=1), "wave": ENDLESS}
+
+
+def _of_triangle(problem: Problem, tiles: Launch, blocks: int, count: int) -> dict[str, int]:
+    """Return how many blocks share a tile of a triangle of `count` tiles."""
+    if count > SCARCE_TILES:
+        return sharing(problem, tiles, blocks)
+    fill = max(SHARES_OF_SCARCE, WAVE * blocks // max(count, 1))
+    return {"shares": max(1, min(fill, problem.k // LEAST_SHARE_OF_FEW)), "wave": ENDLESS}
 
 
 def count_of(problem: Problem, tiles: Launch) -> int:
