@@ -56,7 +56,7 @@ def roof_rate(roof: Cell) -> float:
 
     A ceiling is not exceeded by chance, only missed when something else ran on the machine.
     """
-    work = roof.facts["bytes_moved"] if roof.axes["role"] == "bandwidth" else roof.facts["operations"]
+    work = roof.facts["bytes_moved"] if roof.axes.get("role") == "bandwidth" else roof.facts["operations"]
     return float(work / min(roof.all_samples_ns))
 
 
