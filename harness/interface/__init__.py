@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -154,11 +156,8 @@ def make_plan(backend: Backend, problem: Problem, machine: Machine) -> Plan:
     PlanError
         If what it returns is no plan, or it tries to end the process; and as `Backend.plan` does.
     """
-    try:
+    with _no_exit(f"{backend.name}: its plan()"):
         plan: object = backend.plan(problem, machine)
-    except SystemExit as error:
-        _refuse_exit(f"{backend.name}: its plan()", error)
-        raise
     if not isinstance(plan, Plan):
         what = f"{backend.name}: its plan() returned {_shown(plan)}"
         raise _wrong(what, "a harness.plan.Plan", "return Plan(problem, machine.threads)")
@@ -173,20 +172,22 @@ def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
     PlanError
         If what it returns is no execution, or it tries to end the process; and as `Backend.prepare` does.
     """
-    try:
+    with _no_exit(f"{backend.name}: its prepare()"):
         execution: object = backend.prepare(plan, operands)
-    except SystemExit as error:
-        _refuse_exit(f"{backend.name}: its prepare()", error)
-        raise
     if not all(hasattr(execution, name) for name in ("run", "wait", "result")):
         what = f"{backend.name}: its prepare() returned {_shown(execution)}"
         raise _wrong(what, "an object with run, wait and result", "return HostExecution(operands, run)")
     return Prepared(plan, operands, execution)  # type: ignore[arg-type] # it has all methods
 
 
-def _refuse_exit(who: str, error: SystemExit) -> None:
+@contextlib.contextmanager
+def _no_exit(who: str) -> Iterator[None]:
     """Raise PlanError in place of a backend's own `SystemExit`: it would end the program that wants a product."""
-    if not is_to_end(error):
+    try:
+        yield
+    except SystemExit as error:
+        if is_to_end(error):
+            raise
         raise _wrong(f"{who} raised SystemExit: {error}", "an Exception where it fails", "raise one") from error
 
 
