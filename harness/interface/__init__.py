@@ -156,7 +156,7 @@ def make_plan(backend: Backend, problem: Problem, machine: Machine) -> Plan:
     PlanError
         If what it returns is no plan, or it tries to end the process; and as `Backend.plan` does.
     """
-    with _no_exit(f"{backend.name}: its plan()"):
+    with _no_exit(backend, "plan"):
         plan: object = backend.plan(problem, machine)
     if not isinstance(plan, Plan):
         what = f"{backend.name}: its plan() returned {_shown(plan)}"
@@ -172,7 +172,7 @@ def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
     PlanError
         If what it returns is no execution, or it tries to end the process; and as `Backend.prepare` does.
     """
-    with _no_exit(f"{backend.name}: its prepare()"):
+    with _no_exit(backend, "prepare"):
         execution: object = backend.prepare(plan, operands)
     if not all(hasattr(execution, name) for name in ("run", "wait", "result")):
         what = f"{backend.name}: its prepare() returned {_shown(execution)}"
@@ -181,14 +181,15 @@ def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
 
 
 @contextlib.contextmanager
-def _no_exit(who: str) -> Iterator[None]:
+def _no_exit(backend: Backend, method: str) -> Iterator[None]:
     """Raise PlanError in place of a backend's own `SystemExit`: it would end the program that wants a product."""
     try:
         yield
     except SystemExit as error:
         if is_to_end(error):
             raise
-        raise _wrong(f"{who} raised SystemExit: {error}", "an Exception where it fails", "raise one") from error
+        what = f"{backend.name}: its {method}() raised SystemExit: {error}"
+        raise _wrong(what, "an Exception where it fails", "raise one") from error
 
 
 def _wrong(what: str, expected: str, fix: str) -> PlanError:
