@@ -27,6 +27,7 @@ FLOAT64 = [("float64", "plus_times")]
 BACKEND = registry.find(search.BACKEND)
 UNIT = str(BACKEND.plan(Problem(8, 8, 8), detect()).options["unit"])
 KIND = f"{UNIT} 64-bit fused"
+IN_PLACE = BACKEND.plan(Problem(8, 8, 8), detect()).options["in_place_up_to"]  # what the model chooses here
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +62,10 @@ def tune(cost=None, *, race=None, **options):
 
 
 def shorter_blocks(plan):
-    """Return a cost that is least for kc = 256 of a long k (264 at most makes it), and for packing from 200 on."""
+    """Return a cost that is least for kc = 256 of a long k (264 at most makes it), and for packing earlier."""
     problem, kc = plan.problem, plan.blocking.kc
     cost = 1 + abs(kc - 256) / 1000 if problem.k == 1536 else 1.0
-    return cost * (0.95 if problem.k < 300 and plan.options["in_place_up_to"] < 200 else 1.0)
+    return cost * (0.95 if problem.k < 300 and plan.options["in_place_up_to"] < IN_PLACE else 1.0)
 
 
 # ---------------------------------------------------------------------------------------------------- what is taken
@@ -81,7 +82,7 @@ def test_values_that_are_better_are_taken_and_used_from_then_on(place):
     assert 1.02 < found["kc"].gain.low <= found["kc"].gain.estimate <= found["kc"].gain.high < 1.06
     plan = BACKEND.plan(problem, detect())
     assert plan.blocking.kc == 256
-    assert plan.options["in_place_up_to"] < 200
+    assert plan.options["in_place_up_to"] < IN_PLACE
     assert BACKEND.plan(other, detect()) == before  # another kind of product
     (path,) = place.iterdir()
     record = json.loads(path.read_text())

@@ -109,12 +109,16 @@ def test_the_residual_of_substitution_is_small_whatever_the_condition(condition,
 
 
 def test_long_blocks_cost_accuracy_where_they_are_ill_conditioned(rng):
-    n = 128
-    r = np.triu(np.linalg.qr(of_condition(rng, n, 1e7))[1]).astype("float32")
-    b = (r.astype(float) @ rng.standard_normal((n, 4))).astype("float32")
-    by_substitution = residual(r, trsm(r, b, lower=False, method="substitution"), b)
-    assert residual(r, trsm(r, b, lower=False, block=n), b) > 10 * by_substitution
-    assert residual(r, trsm(r, b, lower=False, block=n, method="corrected"), b) < 4 * by_substitution
+    """One residual hangs on how the processor rounds; the middle of several does not."""
+    n, ways = 128, ({"method": "substitution"}, {"block": 128}, {"block": 128, "method": "corrected"})
+    residuals = []
+    for _ in range(9):
+        r = np.triu(np.linalg.qr(of_condition(rng, n, 1e7))[1]).astype("float32")
+        b = (r.astype(float) @ rng.standard_normal((n, 4))).astype("float32")
+        residuals.append([residual(r, trsm(r, b, lower=False, **way), b) for way in ways])
+    by_substitution, in_one_block, corrected = np.median(residuals, axis=0)
+    assert in_one_block > 6 * by_substitution
+    assert corrected < 4 * by_substitution
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33, 64])
