@@ -57,7 +57,10 @@ def _winner(own: Sequence[Cell]) -> Cell:
 
 
 def _over_rivals(name: str, cases: Sequence[list[Cell]], options: Json) -> str:
-    """Return the least and the greatest speed of a contender over its rivals, with their name; nothing without one."""
+    """Return the least and the greatest speed of a contender over its rivals, with their name; nothing without one.
+
+    Where it loses cases, the sentence says that these are among those of the speeds.
+    """
     pairs = [(cell, own) for own in cases for cell in own if cell.contender == name]
     rival, words = _rival(pairs, options)
     times = [
@@ -65,10 +68,14 @@ def _over_rivals(name: str, cases: Sequence[list[Cell]], options: Json) -> str:
         for cell, own in pairs
         if (other := rival(cell, own)) is not None and other is not cell
     ]
+    if not times:
+        return ""
+    wins_all = all(_winner(own).contender == name for own in cases)
+    among = f"; in all {len(times)} it" if len(times) == len(cases) else f"; in {len(times)} of them it"
     if rival is rates.reference_of and options.get("value") == "time_ratio":
-        return f", in {ends_in_words(times, '.2f')} of the time of {words}" if times else ""
-    speeds = [(1 / time, cell) for time, cell in times]
-    return f", at {ends_in_words(speeds, '.2f')} times the speed of {words}" if speeds else ""
+        return f"{', in' if wins_all else f'{among} takes'} {ends_in_words(times, '.2f')} of the time of {words}"
+    speeds = ends_in_words([(1 / time, cell) for time, cell in times], ".2f")
+    return f"{', at' if wins_all else f'{among} has'} {speeds} times the speed of {words}"
 
 
 def _rival(
