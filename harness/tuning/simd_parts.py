@@ -78,7 +78,7 @@ SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS = 96, 16, 
 SIMD_MIRRORED_BYTES, SIMD_MIRRORED_ROWS = 128, 512
 
 # Packing B for a part costs about as much as so many more rows, and reading A as so many more columns. Rows of a part
-# are a multiple of the step by which dot products take rows together, so their bits are those of one thread. Speed of
+# are a multiple of the step by which dot products take rows together. Speed of
 # 2 x 8, 8 x 2, 4 x 4, 1 x 16 parts on 16 threads, n = 300: 1, 0.90, 0.88, 0.87, n = 500: 1.12, 1.10, 1.14, 1.
 # Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-scaling.md.
 SIMD_PACKING_ROWS, SIMD_READING_COLUMNS, SIMD_ROW_STEP = 16, 8, 4

@@ -76,6 +76,7 @@ _ALL_KERNELS = [
 ]
 _USABLE = {unit.name for unit in usable_units()}
 KERNELS = [kernel for kernel in _ALL_KERNELS if kernel.unit in _USABLE]
+GUARDED = Kernel("max_min", "float32", KERNELS[0].unit, 3, 2)  # scans its operands, on the widest unit
 ADDING = KERNELS[:3]  # those that are also added to a C; for the others that would be one more thing to compile
 PACKS = tuple({"pack_a": a, "pack_b": b} for a, b in itertools.product(("auto", "always"), repeat=2))
 

@@ -80,11 +80,13 @@ def test_more_columns_than_one(rng):
 
 
 def test_products_of_such_columns_alone_stream_a_once():
-    problem = TRIED[0].problem(40, 2, 5000)
+    kernel = Kernel("plus_times", "int16", KERNELS[0].unit, 2, 1)
+    most = (kernel.lanes - 1) // 3  # columns that are dot products
+    problem = kernel.problem(40, 2, 5000)
     settings = _settings(BACKEND.plan(problem, HERE))
     wanted = operations(problem.semiring, problem.dtype)
-    for n, k_of_block in ((2, 5000), (3, settings.blocking.kc)):
-        loops = settings.loops(wanted, problem.dtype, Shape(40, n, 5000, (40000, 8), (8 * n, 8), 8 * n))
+    for n, k_of_block in ((most, 5000), (most + 1, settings.blocking.kc)):
+        loops = settings.loops(wanted, problem.dtype, Shape(40, n, 5000, (10000, 2), (2 * n, 2), 2 * n))
         assert loops.blocking.kc == k_of_block
 
 

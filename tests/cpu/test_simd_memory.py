@@ -21,11 +21,10 @@ from backends.cpu._simd import argument_table
 from backends.cpu._simd.part import Part
 from harness import Operands, Semiring, free_memory, machine
 from harness.proof.verify import verify
-from tests._support.simd_products import BACKEND, KERNELS, PACKS, check
+from tests._support.simd_products import BACKEND, GUARDED, KERNELS, PACKS, check
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = next(kernel for kernel in KERNELS if kernel.semiring == "plus_times")
-GUARDED = next(kernel for kernel in KERNELS if kernel.semiring == "max_min")
 
 
 def run_fenced(*bug, **environment):
@@ -137,7 +136,7 @@ class TestScratch:
     def test_nothing_is_asked_for_where_nothing_is_packed(self, monkeypatch):
         asked = []
         monkeypatch.setattr(argument_table, "scratch", lambda size: asked.append(size) or scratch(size))
-        check(PLAIN, (8, 24, 9), mc=64, nc=10 * PLAIN.nr)
+        check(PLAIN, (8, 24, 9), mc=10 * PLAIN.mr, nc=10 * PLAIN.nr)
         assert asked == []
 
 

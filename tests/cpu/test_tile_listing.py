@@ -91,7 +91,7 @@ def test_the_loop_of_sums_of_products_is_fused_multiply_add_and_calls_nothing():
 
 
 def test_the_loop_of_another_semiring_and_unit_has_its_two_instructions():
-    plan, text = listing("min_plus", "float32", unit="portable", mr=4, nr=8)
+    plan, text = listing("min_plus", "float32", unit="portable", mr=4, nr=8, mc=256, nc=256)
     assert count(VECTOR_MIN, text) == count(VECTOR_ADD, text) == 2 * plan.blocking.mr * 2
     assert count(r"call\w*|blr?", text) == 0
     assert "(+) is min, (x) is plus" in text

@@ -91,18 +91,18 @@ def add_totals(
     """Combine the lanes of each sum, and store an element for each, combined with y if `accumulate` is not 0.
 
     Sums are merged two by two: the lanes of one vector then hold partial sums of several rows, so that all of them
-    are reduced by one chain of shuffles.
+    are reduced by one chain of shuffles. Neighbouring lanes come first, however many rows there are: a row has the same
+    bits with any others beside it, and so with any number of threads.
     """
     vectors, period = list(sums), 1
-    while len(vectors) > 1 and period < code.lanes:
-        pairs = zip(vectors[::2], [*vectors[1::2], vectors[-1]], strict=False)
-        vectors = [_merge(b, code, operations, x, y, period) for x, y in pairs]
+    while period < code.lanes:
+        if len(vectors) > 1:
+            pairs = zip(vectors[::2], [*vectors[1::2], vectors[-1]], strict=False)
+            vectors = [_merge(b, code, operations, x, y, period) for x, y in pairs]
+        else:
+            across = [i ^ period for i in range(code.lanes)]
+            vectors = [operations.combine(code, b, x, _shuffle(b, code, x, x, across)) for x in vectors]
         period *= 2
-    half = code.lanes // 2
-    while half >= period:
-        moved = [(i + half) % code.lanes for i in range(code.lanes)]
-        vectors = [operations.combine(code, b, x, _shuffle(b, code, x, x, moved)) for x in vectors]
-        half //= 2
 
     def store(is_combining: bool) -> None:
         for number, total in enumerate(vectors):
