@@ -22,6 +22,7 @@ from harness.run.runner import Observer
 from harness.semiring import SEMIRINGS
 from harness.tuning import simd as tuning_simd
 from harness.tuning import stored as tuning_stored
+from tests._support.units import needs_masks
 
 FLOAT64 = [("float64", "plus_times")]
 BACKEND = registry.find(search.BACKEND)
@@ -430,6 +431,7 @@ def test_a_small_product_is_one_whose_b_stays_in_half_of_the_second_cache():
     assert largest(256 << 10, "float32") > largest(256 << 10)
 
 
+@needs_masks
 @pytest.mark.parametrize(("apart", "packs"), [(4096, True), (4096 + 48, True), (8192, True), (4096 + 192, False)])
 def test_b_is_packed_where_its_rows_share_cache_sets(apart, packs, monkeypatch):
     from backends.cpu._simd import product

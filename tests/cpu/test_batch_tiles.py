@@ -18,6 +18,7 @@ from harness.machine import detect
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
 from harness.tuning import batches as tuning_batches
+from tests._support.units import needs_masks
 
 pytestmark = pytest.mark.skipif(bool(Simd().missing()), reason="generated code cannot run here")
 FLOAT64 = np.dtype(np.float64)
@@ -93,6 +94,7 @@ def test_prefetches_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch
     assert np.allclose(gemm(a, b[0], threads=threads), a @ b[0])
 
 
+@needs_masks
 @pytest.mark.parametrize("prefetched", [(True, True, True), (True, False, True), (False, False, False)])
 def test_the_rows_of_the_next_product_are_prefetched_once(prefetched: tuple[bool, ...]) -> None:
     shape = _shape(30, 50, 40)
@@ -113,6 +115,7 @@ OTHERS: dict[str, Any] = {
 }
 
 
+@needs_masks
 @pytest.mark.parametrize("what", OTHERS)
 def test_what_is_more_than_tiles_is_computed_by_the_loops(what: str) -> None:
     shape = _shape(16, 16, 16)

@@ -101,7 +101,7 @@ def test_numbers_of_blocks_are_those_of_every_column(rng):
 class TestPlantedBugs:
     """What the tests above go through must notice columns that are missed, and ones that are taken wrongly."""
 
-    KERNEL = Kernel("plus_times", "float64", KERNELS[0].unit, 1, 1)
+    KERNEL = Kernel("plus_times", "float32", KERNELS[0].unit, 1, 1)
 
     @pytest.fixture(autouse=True)
     def _none_is_kept(self, monkeypatch):

@@ -352,6 +352,7 @@ def test_few_tables_of_large_products_are_kept(monkeypatch: pytest.MonkeyPatch) 
     assert sorted(made) == [(n, n, n) for n in (1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8)]
 
 
+@has_short_way
 def test_nor_where_out_is_read_only_or_overlaps() -> None:
     compute, memory = _shortcut(), np.random.default_rng(3).standard_normal((14, 6))
     before = memory.copy()

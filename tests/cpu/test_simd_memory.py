@@ -22,6 +22,7 @@ from backends.cpu._simd.part import Part
 from harness import Operands, Semiring, free_memory, machine
 from harness.proof.verify import verify
 from tests._support.simd_products import BACKEND, GUARDED, KERNELS, PACKS, check
+from tests._support.units import needs_masks
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = next(kernel for kernel in KERNELS if kernel.semiring == "plus_times")
@@ -126,6 +127,7 @@ class TestScratch:
         assert theirs[0] is theirs[1]
         assert theirs[0] is not ours
 
+    @needs_masks
     def test_nor_the_tables_of_a_shortcut(self):
         shortcut = BACKEND.shortcut(Semiring.of("plus", "times"), np.dtype(np.float64), machine.detect())
         *_, large = shortcut.refers_to
@@ -133,6 +135,7 @@ class TestScratch:
             theirs = pool.submit(lambda: large._ready).result()
         assert theirs is not large._ready
 
+    @needs_masks
     def test_nothing_is_asked_for_where_nothing_is_packed(self, monkeypatch):
         asked = []
         monkeypatch.setattr(argument_table, "scratch", lambda size: asked.append(size) or scratch(size))

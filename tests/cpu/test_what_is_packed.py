@@ -12,10 +12,11 @@ from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._vector.operators import operations
 from harness import SEMIRINGS, Operands, Problem, gemm, machine
 from harness.proof.verify import verify
+from tests._support.units import needs_masks
 
 FLOAT32 = np.dtype(np.float32)
 UNIT = simd.usable_units()[0]
-pytestmark = pytest.mark.skipif(4 not in UNIT.masked_bytes, reason="this processor masks no loads: B is always packed")
+pytestmark = needs_masks
 
 
 def loops_of(m: int, n: int, k: int, *, threads: int = 1, **distances: int) -> Loops:
