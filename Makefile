@@ -134,6 +134,17 @@ test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
 	@$(BYTECODE)
 	@$(PYTEST) $(ARGS)
 
+# What an x86 processor of 256-bit vectors has, and one of 128. Numba then compiles for no more.
+AVX2 := +sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt
+SSE2 := +sse2
+UNIT_TESTS := tests/cpu tests/autotune tests/tuning
+
+test-units: $(WITH_DEV) ## tests of CPU kernels as on x86 processors with shorter vectors
+	@for features in "$(AVX2)" "$(SSE2)"; do \
+	    echo "as on a processor with $$features"; \
+	    NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES="$$features" $(PYTEST) --quiet $(UNIT_TESTS) $(ARGS); \
+	done
+
 # Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.
 coverage: $(WITH_DEV) ## every test again, and which lines and branches they reach
 	@$(PYTEST) --cov --cov-report=
@@ -166,7 +177,7 @@ clean: ## remove caches and build outputs; results and figures stay
 distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
 	@rm -rf $(VENV) .benchmarks
 
-.PHONY: help experiments run figures report history page readme docs check setup test coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report history page readme docs check setup test test-units coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 

@@ -58,7 +58,13 @@ SIMD_FEW_ROWS_OF_A, SIMD_NEAR_ROWS_OF_B = 128, 2560
 # number, one always. A tile meets B in pieces of a few cache lines, each in another page: so of a B larger than this
 # share of L2 as many rows are taken at a time as the processor's prefetchers follow. A row is shared by threads, so
 # short ones gain less than nothing on two of them. docs/lab/2026-11-26-flat-products.md has the times.
+#
+# By vectors of 32 bytes all but one strip repay it: time of reading B in place over that of packing it, float64 and
+# float32, one thread, 12 x 8000 x 256 1.23, 1.08, 16 x 8000 x 256 1.28, 1.30, 24 x 8000 x 256 1.33, 1.28, 12 x 1000 x
+# 100 1.14, 1.00, 16 x 2048 x 2048 1.20, 0.99; 6 x 8192 x 256 0.63. Rows that meet in one set of L2 are the exception:
+# 12 x 8192 x 256 float64 0.81, 16 x 8192 x 256 0.88. Measured 2026-11-27: docs/lab/2026-11-27-short-vectors.md.
 SIMD_ROWS_FOR_TWO_STRIPS, SIMD_ROWS_FOR_FOUR = 4 * KIB, 16 * KIB
+SIMD_VECTOR_OF_FLAT_STRIPS, SIMD_ROWS_IN_ONE_SET = 64, 64 * KIB
 SIMD_STREAMED_ROWS, SIMD_NEAR_B_SHARE = 32, 3 / 4
 
 # Up to so many rows of A, with so many times as many terms and columns, B by columns is read in place as the first
@@ -98,6 +104,7 @@ SIMD_FEW_ROWS = 32
 # on. Measured 2026-11-21, one thread, interleaved, on the EPYC above.
 SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 
+
 # A matrix that meets a vector: bytes of the shortest rows that are taken one by one, and of the longest ones, of A and
 # of B, if there are no gaps between them. Others are taken eight at a time, and prefetched into L2 so many bytes ahead.
 # A x (x A) by one row, and by eight, of the rate of a sum, float64, one thread: rows of 64 bytes 0.44, 0.80 (0.31,
@@ -109,8 +116,29 @@ SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 # of docs/lab/2026-11-23-matrix-vector.md. On its Xeon rows taken one by one want prefetches too, of the rows behind:
 # 2 KiB ahead over none, 100 columns, float64 and float32, plus_times A x 1.18, 1.24, x A 1.33, 1.37, min_plus 1.34,
 # 1.26, and 1.04, 1.06; 3000 columns 1.0 to 1.1.
-SIMD_ROWS_ALONE = 192, 16 * KIB, 8 * KIB
-SIMD_ROWS_AHEAD = 2 * KIB
+#
+# A processor of 256-bit vectors wants no prefetch, and fewer rows alone. Over NumPy, float64, one thread, rows of 4000,
+# 8000, 16000 bytes, A x, from memory: alone with prefetches 0.84, 0.78, 0.70, alone without 0.93, 0.85, 0.78, by eight
+# with prefetches 1.00, 0.91, 0.91, by eight without 1.02, 1.06, 1.05; x A, 8000 bytes: 0.81, 0.87, 0.92, 1.10. Rows of
+# 1600 bytes: alone 1.33, by eight 1.04, both without. Measured 2026-11-27 on a Zen 3 of two cores:
+# docs/lab/2026-11-27-short-vectors.md.
+class Streams(NamedTuple):
+    """How the rows of a matrix that meets a vector are read."""
+
+    longest_of_a: int  # longest rows of A that are taken one by one [bytes]
+    longest_of_b: int  # the same of B
+    ahead: int  # what is prefetched, so far behind what is read [bytes]; 0: nothing
+
+
+SIMD_SHORTEST_ALONE = 192
+SIMD_STREAMS = {64: Streams(16 * KIB, 8 * KIB, 2 * KIB)}
+SIMD_STREAMS_OF_SHORT_VECTORS = Streams(3 * KIB, 3 * KIB, 0)
+
+
+def streams(vector_bytes: int) -> Streams:
+    """Return how rows are read by vectors of so many bytes."""
+    return SIMD_STREAMS.get(vector_bytes, SIMD_STREAMS_OF_SHORT_VECTORS)
+
 
 # Bytes of the longest sum of a part of k. It is read and written once every eight rows, so it must stay in L2. Threads
 # share the columns of wider matrices: 128 x 10^6 in two parts of k ran at 0.6 of NumPy, two threads, 2026-11-22.
@@ -191,9 +219,13 @@ def largest_at_once(threads: int) -> int:
     return SIMD_AT_ONCE if threads == 1 else SIMD_AT_ONCE_BESIDE_THREADS
 
 
-def flat_strips(row_bytes: int) -> int:
-    """Return up to how many strips of A do not repay packing a B whose rows have so many bytes."""
-    if row_bytes < SIMD_ROWS_FOR_TWO_STRIPS:
+def flat_strips(row_bytes: int, apart: int, vector_bytes: int) -> int:
+    """Return up to how many strips of A do not repay packing a B whose rows have so many bytes, so far apart.
+
+    A strip of short vectors has few rows and columns, and meets B more often.
+    """
+    is_short = vector_bytes < SIMD_VECTOR_OF_FLAT_STRIPS and apart % SIMD_ROWS_IN_ONE_SET != 0
+    if row_bytes < SIMD_ROWS_FOR_TWO_STRIPS or is_short:
         return 1
     return 2 if row_bytes < SIMD_ROWS_FOR_FOUR else 4
 

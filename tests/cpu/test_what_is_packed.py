@@ -17,6 +17,7 @@ from tests._support.units import needs_masks
 FLOAT32 = np.dtype(np.float32)
 UNIT = simd.usable_units()[0]
 pytestmark = needs_masks
+STRIPS, OF_LONG_ROWS = (2, 4) if UNIT.size_bytes == 64 else (1, 1)  # of A, that do not repay packing B
 
 
 def loops_of(m: int, n: int, k: int, *, threads: int = 1, **distances: int) -> Loops:
@@ -40,10 +41,11 @@ SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, int], tuple[bool, bool]]
     "tall and narrow, rows of A share cache sets": ((4000, 64, 4096), {}, (False, True)),
     "wide, rows of A share cache sets": ((4000, 1000, 4096), {}, (True, True)),
     "wide": ((1000, 1000, 1000), {}, (False, True)),
-    "flat": ((2 * UNIT.mr, 1024, 700), {}, (False, False)),
-    "flat, of three strips": ((2 * UNIT.mr + 1, 1024, 700), {}, (False, True)),
-    "flat, of four strips, long rows of B": ((4 * UNIT.mr, 4096, 701), {}, (False, False)),
-    "flat, of five strips, long rows of B": ((4 * UNIT.mr + 1, 4096, 701), {}, (False, True)),
+    "flat": ((STRIPS * UNIT.mr, 1024, 700), {}, (False, False)),
+    "flat, of a strip more": ((STRIPS * UNIT.mr + 1, 1024, 700), {}, (False, True)),
+    "flat, long rows of B": ((OF_LONG_ROWS * UNIT.mr, 4096, 701), {}, (False, False)),
+    "flat, of a strip more, long rows of B": ((OF_LONG_ROWS * UNIT.mr + 1, 4096, 701), {}, (False, True)),
+    "flat, rows of B meet in one set": ((4 * UNIT.mr, 16384, 701), {}, (False, False)),
     "flat, rows of B shorter than a page": ((2 * UNIT.mr, 1023, 700), {}, (False, True)),
     "one strip, rows of B shorter than a page": ((UNIT.mr, 1023, 700), {}, (False, False)),
 }
@@ -63,11 +65,12 @@ def test_panels_are_shorter_where_rows_of_b_share_cache_sets() -> None:
 
 
 def test_a_large_b_comes_a_few_rows_at_a_time_to_few_rows_of_a_and_parts_do_not_read_it_twice() -> None:
-    flat = loops_of(2 * UNIT.mr, 1500, 700)
+    rows = STRIPS * UNIT.mr
+    flat = loops_of(rows, 1500, 700)
     assert flat.blocking.kc == 32
-    assert flat.grid[0] == loops_of(2 * UNIT.mr, 1500, 700, threads=2).grid[0] == 1
-    assert loops_of(2 * UNIT.mr + 1, 1500, 700).blocking.kc > 32  # packed
-    assert loops_of(2 * UNIT.mr, 1500, 170).blocking.kc > 32  # near
+    assert flat.grid[0] == loops_of(rows, 1500, 700, threads=2).grid[0] == 1
+    assert loops_of(rows + 1, 1500, 700).blocking.kc > 32  # packed
+    assert loops_of(rows, 1500, 170).blocking.kc > 32  # near
     assert loops_of(UNIT.mr, 500, 700).blocking.kc == 32  # of rows shorter than a page too
 
 

@@ -48,8 +48,7 @@ from harness.tuning import simd as tuning_simd
 ROWS = 8  # of the matrix at once: as many streams as the prefetchers follow
 SUMS = 4  # vectors of partial sums of a row that is taken alone: enough to hide the latency of an FMA
 BESIDE = 2  # vectors of y at once
-AHEAD = tuning_simd.SIMD_ROWS_AHEAD
-SHORTEST, LONGEST_OF_A, LONGEST_OF_B = tuning_simd.SIMD_ROWS_ALONE
+SHORTEST = tuning_simd.SIMD_SHORTEST_ALONE  # rows that are taken one by one [bytes]
 
 
 class VectorLoops(Loops):
@@ -102,28 +101,30 @@ class VectorLoops(Loops):
 
 # The words of a kernel's table: numbers, then functions. Those of rows of A take ROWS at a time, and one by one. Those
 # of rows of B take them one by one, and 1 to ROWS at a time.
-ITEMSIZE, GATHER, GROUPS_OF_A, ROWS_OF_A, ROWS_OF_B, COMBINE = range(6)
+ITEMSIZE, LONGEST_OF_A, LONGEST_OF_B, GATHER, GROUPS_OF_A, ROWS_OF_A, ROWS_OF_B, COMBINE = range(8)
 
 
 @functools.cache
 def _kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
-    functions = compile_functions("vector", (key, AHEAD), functools.partial(_emit_functions, key), unrolls=True)
-    return np.array([np.dtype(key.dtype).itemsize, address_of(build_gather(key)), *functions], np.int64)
+    longest_of_a, longest_of_b, ahead = tuning_simd.streams(key.vector_unit.size_bytes)
+    functions = compile_functions("vector", (key, ahead), functools.partial(_emit_functions, key, ahead), unrolls=True)
+    numbers = np.dtype(key.dtype).itemsize, longest_of_a, longest_of_b
+    return np.array([*numbers, address_of(build_gather(key)), *functions], np.int64)
 
 
-def _emit_functions(key: KernelKey, module: ir.Module) -> list[Any]:
-    """Write the functions.
+def _emit_functions(key: KernelKey, ahead: int, module: ir.Module) -> list[Any]:
+    """Write the functions, which prefetch what lies `ahead` bytes behind; 0: nothing.
 
     Of rows of A: ``multiply(groups, k, a, lda, x, y, rs_y, accumulate)``. Of rows of B, all but the first one:
     ``combine_each(rows, n, b, ldb, x, step_x, y)``; of up to ROWS: ``combine(n, b, ldb, x, step_x, y, accumulate)``.
     """
     code, suffix = key.code(), "_careful" * key.operations.is_careful
     return [
-        v.own_function(module, f"groups{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (ROWS, 1), AHEAD)),
-        v.own_function(module, f"rows{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (1, SUMS), AHEAD)),
-        v.own_function(module, f"combine_each{suffix}", [v.SIZE] * 7, _combine_each(key, code)),
-        *v.numbered_functions(module, f"combine{suffix}", ROWS, 7, functools.partial(_combine_rows, key, code)),
+        v.own_function(module, f"groups{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (ROWS, 1), ahead)),
+        v.own_function(module, f"rows{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (1, SUMS), ahead)),
+        v.own_function(module, f"combine_each{suffix}", [v.SIZE] * 7, _combine_each(key, code, ahead)),
+        *v.numbered_functions(module, f"combine{suffix}", ROWS, 7, functools.partial(_combine_rows, key, code, ahead)),
     ]
 
 
@@ -142,14 +143,14 @@ def _groups_of_rows(key: KernelKey, code: VectorCode, shape: tuple[int, int], ah
     return emit
 
 
-def _combine_each(key: KernelKey, code: VectorCode) -> Emit:
+def _combine_each(key: KernelKey, code: VectorCode, ahead: int) -> Emit:
     """Return the emitter of rows one by one: ``y := y (+) x[p] (x) b[p]`` for each p."""
 
     def emit(b: Builder, rows: Value, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value) -> None:
         def one(state: list[Value]) -> list[Value]:
             row, factor = state
             scalar = code.broadcast(b, b.inttoptr(factor, v.POINTER))
-            combine_row(key, code, b, n, [row], [scalar], y, is_combining=True, ahead=AHEAD)
+            combine_row(key, code, b, n, [row], [scalar], y, is_combining=True, ahead=ahead)
             return [b.add(row, ldb), b.add(factor, step_x)]
 
         v.loop(b, rows, [first, x], one)
@@ -157,7 +158,7 @@ def _combine_each(key: KernelKey, code: VectorCode) -> Emit:
     return emit
 
 
-def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
+def _combine_rows(key: KernelKey, code: VectorCode, ahead: int, rows: int) -> Emit:
     """Return the emitter of `rows` rows: ``y := [y (+)] x[0] (x) b[0] (+) x[1] (x) b[1] ...``."""
 
     def emit(
@@ -169,7 +170,7 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
             b,
             accumulate,
             lambda is_combining: combine_row(
-                key, code, b, n, starts, factors, y, is_combining=is_combining, ahead=AHEAD
+                key, code, b, n, starts, factors, y, is_combining=is_combining, ahead=ahead
             ),
         )
 
@@ -231,7 +232,7 @@ def build_vector_product() -> Any:
         y, rs_y, itemsize = part.packed_a if part.packs_a else part.c, part.rs_c, word_at(kernel + ITEMSIZE * WORD)
         is_dot = n == 1 and cs_a == itemsize and (part.packs_b != 0 or rs_b == itemsize)
         if not is_dot:  # m = 1; even if n = 1 in a part, rows of B may have gaps
-            at_once = 1 if _are_alone(n * itemsize, rs_b, LONGEST_OF_B) else ROWS
+            at_once = 1 if _are_alone(n * itemsize, rs_b, word_at(kernel + LONGEST_OF_B * WORD)) else ROWS
             for p in range(0, k if at_once > 1 else 1, at_once):
                 combine = word_at(kernel + (COMBINE - 1 + min(at_once, k - p)) * WORD)
                 adds = 1 if accumulate != 0 or p > 0 else 0
@@ -243,7 +244,7 @@ def build_vector_product() -> Any:
         if part.packs_b:
             call(word_at(kernel + GATHER * WORD), (1, k, b, 0, rs_b, part.packed_b, 0))
             x = part.packed_b
-        groups = 0 if _are_alone(k * itemsize, rs_a, LONGEST_OF_A) else m // ROWS
+        groups = 0 if _are_alone(k * itemsize, rs_a, word_at(kernel + LONGEST_OF_A * WORD)) else m // ROWS
         call_function(word_at(kernel + GROUPS_OF_A * WORD), (groups, k, a, rs_a, x, y, rs_y, accumulate))
         i = groups * ROWS
         call_function(

@@ -107,7 +107,7 @@ class Settings:
         is_short = k <= self.in_place_up_to or (is_near and m <= tuning_simd.SIMD_FEW_ROWS_OF_A)
         if max(m, n) <= self.in_place_up_to and is_short and self._is_good_distance(row_b, k):
             return True, False
-        is_flat = m <= self.blocking.mr * tuning_simd.flat_strips(n * size)
+        is_flat = m <= self.blocking.mr * tuning_simd.flat_strips(n * size, row_b, self.unit.size_bytes)
         return is_flat, is_flat and k * n * size > self.near_b_bytes and not self.block_steps
 
     def _is_good_distance(self, row_b: int, k: int) -> bool:
