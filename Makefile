@@ -136,13 +136,13 @@ test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
 
 # What an x86 processor of 256-bit vectors has, and one of 128. Numba then compiles for no more.
 AVX2 := +sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt
-SSE2 := +sse2
+SSE2 := +sse2,+fxsr
 UNIT_TESTS := tests/cpu tests/autotune tests/tuning
 
 test-units: $(WITH_DEV) ## tests of CPU kernels as on x86 processors with shorter vectors
 	@for features in "$(AVX2)" "$(SSE2)"; do \
 	    echo "as on a processor with $$features"; \
-	    NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES="$$features" $(PYTEST) --quiet $(UNIT_TESTS) $(ARGS); \
+	    NUMBA_CPU_NAME=x86-64 NUMBA_CPU_FEATURES="$$features" $(PYTEST) --quiet $(UNIT_TESTS) $(ARGS); \
 	done
 
 # Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.
