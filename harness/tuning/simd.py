@@ -22,6 +22,9 @@ from harness.tuning.simd_parts import (
     simd_threads,
 )
 
+# Bytes of the vectors that most limits were measured with. Those of shorter ones are given apart.
+SIMD_LONG_VECTOR = 64
+
 # Blocks of the generated kernels (cpu-simd), by bytes of an element. kc is long enough that the update of C, once per
 # kc, costs little: 384 and 512 are within 1 % of the best for float64 and float32 (8 x 24 and 8 x 48 tiles, two
 # machines with AVX-512, L2 1 and 2 MiB). 16 steps more avoid an extra block at sizes just beyond these. Speed over the
@@ -64,7 +67,7 @@ SIMD_FEW_ROWS_OF_A, SIMD_NEAR_ROWS_OF_B = 128, 2560
 # 100 1.14, 1.00, 16 x 2048 x 2048 1.20, 0.99; 6 x 8192 x 256 0.63. Rows that meet in one set of L2 are the exception:
 # 12 x 8192 x 256 float64 0.81, 16 x 8192 x 256 0.88. Measured 2026-11-27: docs/lab/2026-11-27-short-vectors.md.
 SIMD_ROWS_FOR_TWO_STRIPS, SIMD_ROWS_FOR_FOUR = 4 * KIB, 16 * KIB
-SIMD_VECTOR_OF_FLAT_STRIPS, SIMD_ROWS_IN_ONE_SET = 64, 64 * KIB
+SIMD_ROWS_IN_ONE_SET = 64 * KIB
 SIMD_STREAMED_ROWS, SIMD_NEAR_B_SHARE = 32, 3 / 4
 
 # Up to so many rows of A, with so many times as many terms and columns, B by columns is read in place as the first
@@ -105,6 +108,14 @@ SIMD_FEW_ROWS = 32
 SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 
 
+class Streams(NamedTuple):
+    """How the rows of a matrix that meets a vector are read."""
+
+    longest_of_a: int  # longest rows of A that are taken one by one [bytes]
+    longest_of_b: int  # the same of B
+    ahead: int  # what is prefetched, so far behind what is read [bytes]; 0: nothing
+
+
 # A matrix that meets a vector: bytes of the shortest rows that are taken one by one, and of the longest ones, of A and
 # of B, if there are no gaps between them. Others are taken eight at a time, and prefetched into L2 so many bytes ahead.
 # A x (x A) by one row, and by eight, of the rate of a sum, float64, one thread: rows of 64 bytes 0.44, 0.80 (0.31,
@@ -122,22 +133,14 @@ SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 # with prefetches 1.00, 0.91, 0.91, by eight without 1.02, 1.06, 1.05; x A, 8000 bytes: 0.81, 0.87, 0.92, 1.10. Rows of
 # 1600 bytes: alone 1.33, by eight 1.04, both without. Measured 2026-11-27 on a Zen 3 of two cores:
 # docs/lab/2026-11-27-short-vectors.md.
-class Streams(NamedTuple):
-    """How the rows of a matrix that meets a vector are read."""
-
-    longest_of_a: int  # longest rows of A that are taken one by one [bytes]
-    longest_of_b: int  # the same of B
-    ahead: int  # what is prefetched, so far behind what is read [bytes]; 0: nothing
-
-
 SIMD_SHORTEST_ALONE = 192
-SIMD_STREAMS = {64: Streams(16 * KIB, 8 * KIB, 2 * KIB)}
+SIMD_STREAMS = Streams(16 * KIB, 8 * KIB, 2 * KIB)
 SIMD_STREAMS_OF_SHORT_VECTORS = Streams(3 * KIB, 3 * KIB, 0)
 
 
 def streams(vector_bytes: int) -> Streams:
     """Return how rows are read by vectors of so many bytes."""
-    return SIMD_STREAMS.get(vector_bytes, SIMD_STREAMS_OF_SHORT_VECTORS)
+    return SIMD_STREAMS if vector_bytes >= SIMD_LONG_VECTOR else SIMD_STREAMS_OF_SHORT_VECTORS
 
 
 # Bytes of the longest sum of a part of k. It is read and written once every eight rows, so it must stay in L2. Threads
@@ -224,7 +227,7 @@ def flat_strips(row_bytes: int, apart: int, vector_bytes: int) -> int:
 
     A strip of short vectors has few rows and columns, and meets B more often.
     """
-    is_short = vector_bytes < SIMD_VECTOR_OF_FLAT_STRIPS and apart % SIMD_ROWS_IN_ONE_SET != 0
+    is_short = vector_bytes < SIMD_LONG_VECTOR and apart % SIMD_ROWS_IN_ONE_SET != 0
     if row_bytes < SIMD_ROWS_FOR_TWO_STRIPS or is_short:
         return 1
     return 2 if row_bytes < SIMD_ROWS_FOR_FOUR else 4

@@ -8,6 +8,7 @@ from backends.cpu._vector.unit import usable_units
 from harness import Operands, gemm
 from harness.proof import reference
 from harness.threads import limit
+from harness.tuning import simd as tuning_simd
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import BACKEND, Kernel
 
@@ -54,6 +55,14 @@ def test_a_matrix_and_a_vector_in_any_order_and_layout(kernel, rng):
                         assert np.array_equal(by_kernel(kernel, left, right, threads=threads), expected)
                     added = semiring.add.ufunc(c, expected)
                     assert np.array_equal(by_kernel(kernel, left, right, c), added)
+
+
+def test_rows_up_to_the_limit_of_the_unit_are_taken_one_by_one(rng):
+    """Seven rows always are; eight at once are summed in another order."""
+    kernel, limits = KERNELS[-3], tuning_simd.streams(usable_units()[0].size_bytes)
+    for k, is_alone in ((limits.longest_of_a // 8, True), (limits.longest_of_a // 8 + 8, False)):
+        a, x = rng.standard_normal((8, k)), rng.standard_normal((k, 1))
+        assert np.array_equal(by_kernel(kernel, a, x)[:7], by_kernel(kernel, a[:7], x)) == is_alone
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

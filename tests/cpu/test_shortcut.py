@@ -15,20 +15,16 @@ from backends.cpu import simd
 from backends.cpu._cache.fingerprint import digest
 from backends.cpu._simd import numpy_object, small_products
 from backends.cpu._simd.numpy_object import OBJECT, ArrayFields, DtypeFields, has_known_layout
-from backends.cpu._vector.unit import usable_units
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
 from harness.api import gemm as api_gemm
 from harness.api.remembered import shortcuts, staged
 from harness.interface import prepare
 from harness.tuning import simd_parts as tuning_parts
+from tests._support.units import needs_masks
 
 SIMD = Simd()
 PLUS_TIMES, FLOAT64 = SEMIRINGS["plus_times"], np.dtype(np.float64)
-has_short_way = pytest.mark.skipif(
-    bool(SIMD.missing()) or FLOAT64.itemsize not in usable_units()[0].masked_bytes,
-    reason="no unit here masks loads of float64",
-)
 A, B = np.random.default_rng(5).standard_normal((2, 6, 6))
 
 
@@ -69,7 +65,7 @@ ORDINARY: dict[str, dict[str, Any]] = {
 }
 
 
-@has_short_way
+@needs_masks
 @pytest.mark.parametrize("with_out", [False, True])
 @pytest.mark.parametrize("options", ORDINARY.values(), ids=ORDINARY)
 def test_a_call_with_ordinary_arguments_takes_it_from_the_second_time_on(
@@ -142,7 +138,7 @@ def test_what_is_remembered_is_told_apart_by_everything_that_was_given() -> None
         assert np.allclose(got, expected[name], rtol=1e-6)
 
 
-@has_short_way
+@needs_masks
 @pytest.mark.parametrize("semiring", ["plus_times", "min_plus"])
 def test_contiguous_columns_take_it_too(semiring: str) -> None:
     rng = np.random.default_rng(8)
@@ -157,7 +153,7 @@ def test_contiguous_columns_take_it_too(semiring: str) -> None:
             assert np.allclose(out, expected, rtol=1e-12, atol=1e-12), (m, n, k, orders)
 
 
-@has_short_way
+@needs_masks
 @pytest.mark.parametrize("side", ["A x", "x A"])
 def test_a_matrix_by_columns_times_a_vector(side: str, rng: np.random.Generator) -> None:
     matrix, x, room = np.asfortranarray(rng.normal(size=(23, 17))), rng.normal(size=(17, 1)), np.full((23, 3), 7.0)
@@ -172,7 +168,7 @@ def test_a_matrix_by_columns_times_a_vector(side: str, rng: np.random.Generator)
     assert (room[:, ::2] == 7).all()
 
 
-@has_short_way
+@needs_masks
 def test_a_matrix_by_columns_times_a_vector_is_the_transposed_product() -> None:
     shortcut = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect())
     assert shortcut is not None
@@ -184,7 +180,7 @@ def test_a_matrix_by_columns_times_a_vector_is_the_transposed_product() -> None:
     assert large._ready(100, 1, 1, by_columns, vector, vector)[0] is small_products.Way.AS_IT_IS
 
 
-@has_short_way
+@needs_masks
 def test_no_more_threads_than_asked_for() -> None:
     for count in (1, 2):
         shortcut = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(count))
@@ -210,7 +206,7 @@ def test_a_shortcut_is_made_for_the_threads_of_the_call(count: int | None, monke
     assert made == [count or machine.detect().threads]
 
 
-@has_short_way
+@needs_masks
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one thread is all there is")
 def test_nor_fewer() -> None:
     gemm(A, B, threads=2)
@@ -222,7 +218,7 @@ def test_nor_fewer() -> None:
         numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
 
 
-@has_short_way
+@needs_masks
 def test_a_stack_of_matrices_is_computed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stack = np.stack([A, B, A])
     gemm(stack, B, threads=1)
@@ -286,7 +282,7 @@ NOT_SIMPLE: dict[str, Any] = {
 }
 
 
-@has_short_way
+@needs_masks
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("what", NOT_SIMPLE)
@@ -301,7 +297,7 @@ def test_for_anything_else_nothing_is_done(what: str, place: int, adds: bool) ->
     assert np.allclose(out, a @ b + 7 * adds)
 
 
-@has_short_way
+@needs_masks
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["plus_times", "min_plus"])
 def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: int, rng: np.random.Generator) -> None:
@@ -324,7 +320,7 @@ def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: i
         assert not room[:, [0, 1, -1]].any()
 
 
-@has_short_way
+@needs_masks
 def test_a_matrix_by_its_own_transpose_is_added_too(rng: np.random.Generator) -> None:
     compute = SIMD.adding_shortcut(PLUS_TIMES, FLOAT64, machine.detect())
     assert compute is not None
@@ -335,7 +331,7 @@ def test_a_matrix_by_its_own_transpose_is_added_too(rng: np.random.Generator) ->
     assert np.allclose(c, expected, rtol=0, atol=1e-12)
 
 
-@has_short_way
+@needs_masks
 def test_few_tables_of_large_products_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[int, ...]] = []
 
@@ -352,7 +348,7 @@ def test_few_tables_of_large_products_are_kept(monkeypatch: pytest.MonkeyPatch) 
     assert sorted(made) == [(n, n, n) for n in (1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8)]
 
 
-@has_short_way
+@needs_masks
 def test_nor_where_out_is_read_only_or_overlaps() -> None:
     compute, memory = _shortcut(), np.random.default_rng(3).standard_normal((14, 6))
     before = memory.copy()
@@ -367,7 +363,7 @@ def test_nor_where_out_is_read_only_or_overlaps() -> None:
     assert np.allclose(rows[6], rows[0] @ B)
 
 
-@has_short_way
+@needs_masks
 def test_a_dtype_that_only_equals_numpys_own_is_the_same() -> None:
     a, out = (pickle.loads(pickle.dumps(x)) for x in (A, np.empty((6, 6))))
     assert a.dtype is not A.dtype
@@ -416,7 +412,7 @@ def test_then_there_is_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _shortcut() is None
 
 
-@has_short_way
+@needs_masks
 def test_threads_share_products_that_one_thread_computes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[int] = []
     plan = Simd.plan
