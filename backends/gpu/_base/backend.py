@@ -13,7 +13,7 @@ from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.operators import unsupported
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
-from backends.gpu._simt.argk import ArgkOperands, argk_program
+from backends.gpu._simt.argk import argk_program
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
@@ -115,7 +115,7 @@ class GpuBackend(Backend):
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
         """Prepare `argk.cu`, the same for every rung."""
-        placed = ArgkOperands(operands, argk)
+        placed = GpuOperands(operands, argk)
         sizes, steps, shifts = placed.batch(2 if is_at_once(plan.problem) else 0)
         matrices = (placed.matrix(name, steps[name]) for name in ("a", "b", "out", "which"))
         return GpuExecution(argk_program(dataclasses.replace(plan.problem, batch=sizes), *matrices), placed, shifts)

@@ -22,6 +22,8 @@ class GpuOperands:
     Parameters
     ----------
     operands : Operands
+    argk : (..., m, n) array of int32, optional
+        Without gaps, on the host or on the GPU: where a product that selects writes which k each element comes from.
     takes_columns : set of str
         Names of the buffers that stay as they lie if their columns are contiguous, and not their rows.
     is_triangle : bool
@@ -30,15 +32,20 @@ class GpuOperands:
     Attributes
     ----------
     buffers : dict
-        ``{"a": ..., "b": ..., "c": ..., "out": ...}``, CuPy arrays; no c without a C.
+        ``{"a": ..., "b": ..., "c": ..., "out": ..., "which": ...}``, CuPy arrays; no c without a C, "which" is argk.
     is_uploaded : bool
         Whether there are host arrays among the inputs.
     are_on_device, are_in_place : bool
-        Whether all of them, and `out`, are arrays of CuPy; and whether none of those is copied.
+        Whether all of them, `out` and `argk` are arrays of CuPy; and whether none of those is copied.
     """
 
     def __init__(
-        self, operands: Operands, *, takes_columns: frozenset[str] = frozenset(), is_triangle: bool = False
+        self,
+        operands: Operands,
+        argk: Any = None,
+        *,
+        takes_columns: frozenset[str] = frozenset(),
+        is_triangle: bool = False,
     ) -> None:
         inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
         self.takes_columns, self.is_triangle = takes_columns, is_triangle
@@ -51,14 +58,19 @@ class GpuOperands:
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
         is_copied = is_on_device(self._out) and not stays
         self._below = device.cupy().tri(self._out.shape[-2], dtype=np.bool_) if is_copied and is_triangle else None
-        self.are_on_device = not self.is_uploaded and is_on_device(self._out)
+        self._argk = argk
+        if argk is not None:
+            self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
+        written = [self._out] if argk is None else [self._out, argk]
+        self.are_on_device = not self.is_uploaded and all(map(is_on_device, written))
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
     @classmethod
     def of(cls, names: Sequence[str], arrays: Sequence[Any], **options: Any) -> GpuOperands:
         """Return the operands whose `buffers` have these names; `arrays` are in their order."""
         given = dict(zip(names, arrays, strict=True))
-        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), **options)
+        operands = Operands(given["a"], given["b"], given.get("c"), given["out"])
+        return cls(operands, given.get("which"), **options)
 
     def upload(self) -> None:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""
@@ -120,7 +132,9 @@ class GpuOperands:
         return _on_device(x)
 
     def result(self) -> Any:
-        """Return D: as a host array, or as an array of CuPy if `out` is one."""
+        """Return D: as a host array, or as an array of CuPy if `out` is one. An `argk` on the host is copied to."""
+        if self._argk is not None and self._argk is not self.buffers["which"]:
+            self._argk[...] = self.buffers["which"].get()
         produced = self.buffers["out"]
         if not is_on_device(self._out):
             return produced.get()

@@ -5,17 +5,11 @@ The arrays stay where they are: host arrays are uploaded and both results come b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.passes import add_extremes
-from backends.gpu._program.operands import GpuOperands, is_on_device
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines
 from backends.gpu._program.program import Batch, Kernel, Matrix, Program, ceil_div
 from backends.gpu._simt.copies import group_size, offset_type, width_of_copies
-from harness.operands import Operands
 from harness.plan import Launch
 from harness.problem import Problem
 from harness.tuning.gpu.rungs import (
@@ -29,28 +23,6 @@ from harness.tuning.gpu.rungs import (
 )
 
 WARP = 32
-
-
-class ArgkOperands(GpuOperands):
-    """Operands, and `argk`: an (m, n) int32 array without gaps, on the host or on the GPU."""
-
-    def __init__(self, operands: Operands, argk: Any) -> None:
-        super().__init__(operands)
-        self._argk = argk
-        self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
-        self.are_on_device &= is_on_device(argk)
-
-    @classmethod
-    def of(cls, names: Sequence[str], arrays: Sequence[Any]) -> ArgkOperands:
-        """Return a, b, out and argk as operands."""
-        a, b, out, argk = arrays
-        return cls(Operands(a, b, None, out), argk)
-
-    def result(self) -> Any:
-        """Return D, after copying the k of each element to `argk` if that is on the host."""
-        if self.buffers["which"] is not self._argk:
-            self._argk[...] = self.buffers["which"].get()
-        return super().result()
 
 
 def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Matrix) -> Program:
