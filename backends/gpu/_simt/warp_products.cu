@@ -20,6 +20,7 @@
 // Source: that of tiled.cu; several products for a block: Abdelfattah, Haidar, Tomov, Dongarra, "Performance, Design, and
 // Autotuning of Batched GEMM for GPUs" (2016), section 4.
 #include "semiring.cuh"
+#include "grid.cuh"
 #include "lanes.cuh"
 #include "groups.cuh"
 
@@ -54,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(32 * PRODUCTS) products(GEMM_PARAME
     MOVE_TO_PRODUCT(c)
     DYNAMIC_SHARED(memory);
     T *tile_a = memory + warp * (TILE_A + TILE_B), *tile_b = tile_a + TILE_A;  // (i, p) at [p * STRIDE_A + i], (p, j) at [p * BN + j]
-    const int tiles_n = (n + BN - 1) / BN, row = blockIdx.x / tiles_n * BM, column = blockIdx.x % tiles_n * BN;
+    const auto [row, column] = tile_of_block<BM, BN, 1>(m, n);
     const int y = lane / LANES_N, x = lane % LANES_N * TN;
     T sums[TM][TN];
 #pragma unroll
@@ -106,10 +107,16 @@ extern "C" __global__ void __launch_bounds__(32 * PRODUCTS) products(GEMM_PARAME
     // loop over the rows of a thread, and over its columns
 #pragma unroll
     for (int r = 0; r < TM; ++r) {
-        const int i = row + y + r * LANES_M, j = column + x;
-        if (i >= m || j >= n) continue;
+        const int i = row + y + r * LANES_M, j = column + x, end = end_of_row(i, n);
+        if (i >= m || j >= end) continue;
         RESULT* address = c + (long long)i * ldc + j;
 #if C_VECTORS
+        if (j + TN > end) {  // the diagonal cuts the group
+#pragma unroll
+            for (int s = 0; s < TN; ++s)
+                if (j + s < end) store(address + s, sums[r][s]);
+            continue;
+        }
         Group<TN> group;
 #if ACCUMULATE
         group = read<TN>(address);
@@ -124,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(32 * PRODUCTS) products(GEMM_PARAME
 #else
 #pragma unroll
         for (int s = 0; s < TN; ++s)
-            if (j + s < n) store(address + s, sums[r][s]);
+            if (j + s < end) store(address + s, sums[r][s]);
 #endif
     }
 }
