@@ -52,11 +52,14 @@ def choose(problem: Problem) -> Choice | None:
     suits_tiles = k % GRANULE == 0 and (n > NARROWEST_OF_GRANULES or n * k > MOST_OF_GRANULES)
     if not is_tall or suits_tiles or problem.layout[0] == "F" or problem.triangle or not k:
         return None
-    columns, by_columns = -(-n // COLUMNS) * COLUMNS, problem.layout[1] == "F"
+    columns, (of_a, of_b, _) = -(-n // COLUMNS) * COLUMNS, problem.layout
+    gap = 0 if of_a == "C" else 2 * GRANULE  # beyond it rows are brought one by one
+    stage = stage_bytes(ROWS, max(odd_granules(k, GRANULE), k + gap) if gap or takes_rows_alone(k) else k)
+    lines = {"C": (False,), "F": (True,), "A": (False, True)}[of_b]
+    of_all_b = max(b_bytes(columns, k, by_columns=by_columns) for by_columns in lines)
     for warps in WARPS:
         block = warps * ROWS
-        stage = stage_bytes(ROWS, odd_granules(k, GRANULE) if takes_rows_alone(k) else k)
-        shared = b_bytes(columns, k, by_columns=by_columns) + warps * (STAGES * stage + ROWS * n * WIDE)
+        shared = of_all_b + warps * (STAGES * stage + ROWS * n * WIDE)
         if shared <= MOST_SHARED and (warps == WARPS[-1] or m >= FEWEST_BLOCKS * block):
             tm, tn = ROWS // 8, columns // 4  # of a lane, as fragments have them
             launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)

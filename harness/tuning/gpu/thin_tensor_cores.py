@@ -65,8 +65,11 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
 
 
 def _with_room(problem: Problem, tile: thin_model.Tile) -> thin_model.Tile:
-    """Return a tile with as many stages as there is room for: an A by columns comes in whole boxes of its rows."""
-    if not (tile.is_transposed and problem.layout[0] == "F"):
+    """Return a tile with as many stages as there is room for: an A by columns comes in whole boxes of its rows.
+
+    An A of any strides may lie by columns, with gaps between them.
+    """
+    if not tile.is_transposed or problem.layout[0] == "C":
         return tile
     rows, launch = -(-tile.launch.bm // BOX) * BOX, tile.launch
     stages = min(launch.stages, ROOM // ((rows + launch.bn) * BOX_BYTES))
