@@ -45,7 +45,7 @@ from backends.gpu._tensor.half_mma_product import HALF_UNITS, add_half_mma_produ
 from backends.gpu._tensor.half_panels_product import add_half_panels_product
 from backends.gpu._tensor.integer_product import add_integer_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
-from backends.gpu._tensor.norms import largest_dot
+from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu._tensor.row_product import add_half_product
 from harness.machine import Machine
 from harness.operands import Operands
@@ -146,14 +146,15 @@ class TensorCore(Rung):
         return device.missing(device.HOPPER, "wgmma and TMA") is None
 
     def loosens(self, problem: Problem) -> bool:
-        """Return whether `problem` is computed from TF32 products; for alpha see cpu-mixed."""
+        """Return whether `problem` is computed from TF32 products; for alpha see cpu-mixed, for the rest cuBLAS."""
         return problem.dtype.name == problem.input_dtype.name == "float32"
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return the error of three TF32 products beyond float32, or that of sums that underflow, enlarged by alpha."""
+        """Return the error of three TF32 products beyond float32; of 16-bit operands what is cut off or underflows."""
         problem = plan.problem
         if problem.is_mixed:
-            return 0.0 if problem.alpha is None else abs(float(problem.alpha)) * (problem.k + 1) * _TINY
+            underflow = 0.0 if problem.alpha is None else abs(float(problem.alpha)) * (problem.k + 1) * _TINY
+            return underflow + cut_off(problem, operands)
         if problem.input_dtype.name != "float32":
             return 0.0
         return _TF32_UNITS * _UNIT * largest_dot(problem, operands) + 3 * problem.k * _TINY

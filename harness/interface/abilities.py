@@ -114,7 +114,8 @@ class Abilities:
     def loosens(self, problem: Problem) -> bool:
         """Return whether `extra_error` may be more than 0 for `problem`, so that ``backend="auto"`` must not choose it.
 
-        A backend whose own `extra_error` is 0 for some problems may override this.
+        A backend whose own `extra_error` is 0 for some problems may override this. So do those on tensor cores over
+        16-bit operands: what is cut off beside subnormal ones, no tensor core keeps.
         """
         return type(self).extra_error is not Abilities.extra_error
 

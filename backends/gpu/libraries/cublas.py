@@ -2,7 +2,7 @@
 
     float64           tensor cores, ordinary rounding
     float32           fused multiply-adds; `gpu-cublas-tf32`: tensor cores, operands rounded to 11 significant bits
-    float16, bfloat16 sums in float32
+    float16, bfloat16 sums in float32; beside subnormal operands see `extra_error`
     int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
     float32 to float64  both operands are widened first, as part of the product
 
@@ -26,7 +26,7 @@ from backends.gpu._base.rung import Rung
 from backends.gpu._passes.rows import is_widened
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
-from backends.gpu._tensor.norms import largest_dot
+from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu.libraries._cublas import bind, missing
 from harness.operands import Operands
 from harness.plan import Plan
@@ -81,6 +81,14 @@ class Cublas(Rung):
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return 1: the library knows batches of every size; 0 where operands are turned or widened one by one."""
         return 0 if _is_one_by_one(plan.problem) else self.most_dimensions
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return what tensor cores cut off where 16-bit operands are subnormal."""
+        return cut_off(plan.problem, operands)
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return whether operands are rounded: what tensor cores cut off of 16-bit ones, all of them do."""
+        return self.uses_tf32
 
     def is_behind(self, problem: Problem) -> bool:
         """Return whether the products of a batch are so small that a launch for all of them is faster."""
