@@ -69,7 +69,7 @@ class Paired(TunedRung):
             join = Kernel("pack_pairs", (), (_PASS_BLOCK,), function="join")
             program.launch(join, _pass_grid(steps, m), a.place, a.ld, m, k, joined.place)
         else:
-            joined = Matrix(a.place, a.ld // PER_WORD, a.alignment)
+            joined = Matrix(a.place, a.ld // PER_WORD, a.alignment, line=steps)
         interleaved = Matrix(program.reserve("interleaved", steps * columns, WORD), columns)
         interleave = Kernel("pack_pairs", (), (_PASS_BLOCK,), function="interleave")
         program.launch(interleave, _pass_grid(columns, steps), b.place, b.ld, k, n, interleaved.place, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 
 WIDE = 16  # bytes of the widest load
+_NARROWEST = 4  # bytes of an asynchronous copy
 # Rows of copies are whole lines: on an H200, 4097 bfloat16 at a distance of 4104 multiply 1/4 slower than at 4224.
 LINE_BYTES = 128
 _THREADS, _ROWS, _MOST_BLOCKS = 128, 4, 1 << 16  # the first two as in pad_rows.cu
@@ -24,12 +26,14 @@ def is_aligned(x: Matrix, itemsize: int) -> bool:
 def width_of_loads(matrix: Matrix, itemsize: int, most_bytes: int = WIDE) -> int:
     """Return the number of elements of a row that one load may take: `most_bytes` of them if aligned, else one.
 
-    More than 16 bytes take several instructions, and rows of whole such loads.
+    More than 16 bytes take several instructions, and rows of whole such loads. Rows of a window of a wider matrix may end
+    within such a load: nothing need follow the last one, so loads are then narrower.
     """
     if not is_aligned(matrix, itemsize):
         return 1
     width = max(most_bytes // itemsize, 1)
-    return width if matrix.ld % width == 0 else WIDE // itemsize
+    width = math.gcd(width if matrix.ld % width == 0 else WIDE // itemsize, matrix.line or matrix.ld)
+    return width if width * itemsize >= _NARROWEST else 1
 
 
 def add_padding(program: Program, product: Product, dtype: np.dtype[Any]) -> Product:

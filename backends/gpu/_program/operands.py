@@ -90,7 +90,7 @@ class GpuOperands:
         across, along = (-1, -2) if by_columns else (-2, -1)
         ld = x.strides[across] // x.itemsize if x.shape[across] > 1 else max(x.shape[along], 1)
         is_aligned = x.data.ptr % _ALIGNMENT == 0 and all(step % _ALIGNMENT == 0 for step in x.strides[:-2])
-        return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else x.itemsize, by_columns, following)
+        return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else x.itemsize, by_columns, following, x.shape[along])
 
     def batch(self, at_once: int) -> tuple[tuple[int, ...], dict[str, tuple[int, int]], list[tuple[int, ...]]]:
         """Return the batch in as few dimensions as possible, the longest `at_once` of them apart.

@@ -80,6 +80,8 @@ class Matrix(NamedTuple):
         Whether its columns are contiguous, and not its rows; only where `GpuBackend.columns_taken`.
     next : (int, int)
         Distances, in elements, of the matrices of a batch: along its outer and its inner dimension (`Batch`).
+    line : int
+        Elements of a row, or column if it is by columns, that may be read; 0: all `ld`.
     """
 
     place: Place
@@ -87,6 +89,7 @@ class Matrix(NamedTuple):
     alignment: int = 16
     by_columns: bool = False
     next: tuple[int, int] = (0, 0)
+    line: int = 0
 
     @property
     def steps(self) -> tuple[int, int]:

@@ -10,7 +10,7 @@
 //
 // Rows lie `apart` elements from each other in shared memory: `lda`, as they come, or an odd number of granules, so that eight
 // of them are in different banks. Then they are copied one by one, and are whole granules in memory. A run begins with the
-// granule that its first element is in. What granules hold beside elements of A is not used.
+// granule that its first element is in, and ends with its last element.
 //
 // Source: that of mv_short_rows.cu; Chen, Dongarra et al., "TSM2: optimizing tall-and-skinny matrix-matrix multiplication on
 // GPUs" (2019), which streams A and keeps B.
@@ -38,16 +38,22 @@ __device__ __forceinline__ void combine_step(T (&sums)[TM][BN], const T (&x)[TM]
 __device__ __forceinline__ void copy_panel(T* panel, const T* from, int before, int rows, int k, int lda, int apart)
 {
     if (apart == lda) {
-        const int granules = (before + (rows - 1) * lda + k + GRANULE - 1) / GRANULE;
+        const int elements = before + (rows - 1) * lda + k, granules = elements / GRANULE, rest = granules * GRANULE;
 #pragma unroll 4
         for (int g = threadIdx.x; g < granules; g += THREADS)
             copy_async<16>(panel + g * GRANULE, from - before + g * GRANULE);
+        const int e = rest + threadIdx.x;  // A may end within a granule
+        if (e < elements) copy_async<sizeof(T)>(panel + e, from - before + e);
     } else {
         const int across = (k + GRANULE - 1) / GRANULE, down = THREADS / across, right = THREADS % across;
         int row = threadIdx.x / across, column = threadIdx.x % across;
 #pragma unroll 4
         for (int g = threadIdx.x; g < rows * across; g += THREADS) {
-            copy_async<16>(panel + row * apart + column * GRANULE, from + (long long)row * lda + column * GRANULE);
+            T* to = panel + row * apart + column * GRANULE;
+            const T* x = from + (long long)row * lda + column * GRANULE;
+            if ((column + 1) * GRANULE <= k) copy_async<16>(to, x);
+            else
+                for (int e = 0; e < k % GRANULE; ++e) copy_async<sizeof(T)>(to + e, x + e);
             row += down, column += right;
             if (column >= across) column -= across, ++row;
         }

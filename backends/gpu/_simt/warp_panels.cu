@@ -27,14 +27,22 @@ static_assert(GRANULE % UNIT == 0 && ACROSS % 2 == 0 && 32 % ACROSS == 0, "granu
 // The granule that holds an element.
 __device__ __forceinline__ const T* granule_of(const T* x) { return (const T*)((size_t)x / 16 * 16); }
 
-// Copy the chunk that begins at `from`, `rows` of it, `left` steps before their end; `is_followed`: memory goes on behind it.
-__device__ __forceinline__ void copy_chunk(T* chunk, const T* from, int rows, int left, long long lda, bool is_followed)
+// Copy the granule that holds `x`, or what of it lies before `end`.
+__device__ __forceinline__ void copy_granule(T* to, const T* x, const T* end)
+{
+    const T* granule = granule_of(x);
+    if (granule + GRANULE <= end) return copy_async<16>(to, granule);
+    for (int e = 0; granule + e < end; ++e) copy_async<sizeof(T)>(to + e, granule + e);
+}
+
+// Copy the chunk that begins at `from`, `rows` of it, `left` steps before their end. A ends at `end`.
+__device__ __forceinline__ void copy_chunk(T* chunk, const T* from, int rows, int left, long long lda, const T* end)
 {
     constexpr int AT_ONCE = 32 / ACROSS;
     const int lane = threadIdx.x % 32, row = lane / ACROSS, first = lane % ACROSS * GRANULE;
     const T *x = from + row * lda + first, *last = from + lane * lda + KC;
     T* to = chunk + row * APART + first;
-    if (rows == ROWS && (left >= KC || is_followed)) {
+    if (rows == ROWS && from + (ROWS - 1) * lda + min(left, KC) + GRANULE <= end) {  // granules may be copied whole
         if (first < left + (IS_RAGGED ? GRANULE - 1 : 0))
 #pragma unroll
             for (int i = 0; i < ROWS; i += AT_ONCE) copy_async<16>(to + i * APART, granule_of(x + i * lda));
@@ -45,10 +53,10 @@ __device__ __forceinline__ void copy_chunk(T* chunk, const T* from, int rows, in
         return;
     }
     for (int i = 0; row + i < rows; i += AT_ONCE, x += AT_ONCE * lda)
-        if (granule_of(x) < x - first + left) copy_async<16>(to + i * APART, granule_of(x));
+        if (granule_of(x) < x - first + left) copy_granule(to + i * APART, x, end);
     if (!IS_RAGGED) return;
     for (int i = lane; i < rows; i += 32, last += 32 * lda)
-        if (granule_of(last) < last - KC + left) copy_async<16>(chunk + i * APART + KC, granule_of(last));
+        if (granule_of(last) < last - KC + left) copy_granule(chunk + i * APART + KC, last, end);
 }
 
 // Elements of the thread's rows, UNIT steps of them.
@@ -104,11 +112,12 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS, 1) gemm(GEMM_PARAMETE
         if (j < n) copy_async<sizeof(T)>(to, b + (B_BY_COLUMNS ? (long long)j * ldb + p : (long long)p * ldb + j));
         else *to = ZERO;
     }
+    const T* const end = a + (long long)(m - 1) * lda + k;
     int number = blockIdx.x * warps + warp, asked = number, asked_from = 0;
     auto request = [&](int stage) {
         if (asked < panels)
             copy_chunk(stages + stage * OF_STAGE, a + (long long)asked * ROWS * lda + asked_from, min(m - asked * ROWS, ROWS),
-                       k - asked_from, lda, asked + 1 < panels);
+                       k - asked_from, lda, end);
         commit_copies();
         asked_from += KC;
         if (asked_from >= k) asked_from = 0, asked += next;

@@ -9,7 +9,8 @@
 //
 // Rows may begin anywhere. Where they do (UNIT_A, UNIT_B), whole granules of 16 bytes are copied, from the one in which a
 // row of the tile begins. Fragments then are read from as many bytes further on as the row begins in its granule: 14 bytes
-// before a row are read from memory and not used. What lies beyond the end of k and n is never read, and zero.
+// before a row are read from memory and not used. What lies beyond the end of k and n is zero, and beyond the end of a
+// matrix nothing is read.
 //
 // Defined by the host: BM, BN, BK, WM, WN, SLICES, STAGES, MIN_BLOCKS, CLUSTER, GROUP, KIND; UNIT_A: bytes, 16, 4 or 2,
 // whose multiples all rows of A begin at; UNIT_B the same, 16 or 2; WIDTH: elements of C that are stored at once, 4 or 1;
@@ -48,31 +49,37 @@ __device__ __forceinline__ int shift_of(const T* row) { return (int)((unsigned l
 template <int ROWS, int BYTES_, int STRIDE, bool MOVES> struct Copies {
     static constexpr int ACROSS_ = BYTES_ / GRANULE, STEP_ = THREADS / ACROSS_, PASSES = (ROWS + STEP_ - 1) / STEP_;
     static_assert(BYTES_ % GRANULE == 0 && THREADS % ACROSS_ == 0 && STEP_ % 8 == 0, "threads have whole rows, all alike");
-    const T* x;
+    const T *x, *end;  // where the first tile begins, and where the matrix ends
     long long ld;
     int row, granule, shift;
 
-    __device__ __forceinline__ Copies(const T* x, long long ld)
-        : x(x), ld(ld), row(threadIdx.x / ACROSS_), granule(threadIdx.x % ACROSS_), shift(MOVES ? shift_of(x + row * ld) : 0)
+    __device__ __forceinline__ Copies(const T* x, const T* end, long long ld)
+        : x(x), end(end), ld(ld), row(threadIdx.x / ACROSS_), granule(threadIdx.x % ACROSS_),
+          shift(MOVES ? shift_of(x + row * ld) : 0)
     {
     }
 
-    // Copy granule `index` of a row of `bytes`, and zeros beyond it.
-    __device__ __forceinline__ static void copy(T* to, const T* from, int shift, int index, int bytes)
+    // Copy granule `index` of a row of `bytes`, and zeros beyond it. An asynchronous copy of a part of a granule counts as one of
+    // all of it, so that elements of the granule in which the matrix ends (`is_last`: it may be this one) are copied one by one.
+    __device__ __forceinline__ void copy(T* to, const T* from, int shift, int index, int bytes, bool is_last) const
     {
-        copy_part<GRANULE>(to + index * GRANULE, from + index * GRANULE,
-                           max(min(shift + bytes - index * GRANULE, GRANULE), 0));
+        const int size = max(min(shift + bytes - index * GRANULE, GRANULE), 0);
+        to += index * GRANULE, from += index * GRANULE;
+        if (!is_last || size == 0 || from + GRANULE <= end) return copy_part<GRANULE>(to, from, size);
+        for (int e = 0; e < GRANULE; e += BYTES)
+            *(unsigned short*)(to + e) = e < size ? *(const unsigned short*)(from + e) : (unsigned short)0;
     }
 
     // Copy the tile `begin` bytes further on, of which there are `rows` of `bytes`.
     __device__ __forceinline__ void copy_tile(T* to, long long begin, int rows, int bytes) const
     {
         const T* from = x + begin + row * ld - shift;
+        const bool is_last = x + begin + (rows - 1) * ld + bytes + GRANULE > end;
 #pragma unroll
         for (int pass = 0; pass < PASSES; ++pass) {
             const int r = row + pass * STEP_;
             if (ROWS % STEP_ && r >= ROWS) break;
-            copy(to + r * STRIDE, from + pass * STEP_ * ld, shift, granule, r < rows ? bytes : -GRANULE);
+            copy(to + r * STRIDE, from + pass * STEP_ * ld, shift, granule, r < rows ? bytes : -GRANULE, is_last);
         }
         if (!MOVES) return;
 #pragma unroll
@@ -80,7 +87,7 @@ template <int ROWS, int BYTES_, int STRIDE, bool MOVES> struct Copies {
             const int r = threadIdx.x + pass * THREADS;
             if (r >= ROWS) break;
             const T* begins = x + begin + r * ld;
-            copy(to + r * STRIDE, begins - shift_of(begins), shift_of(begins), ACROSS_, r < rows ? bytes : -GRANULE);
+            copy(to + r * STRIDE, begins - shift_of(begins), shift_of(begins), ACROSS_, r < rows ? bytes : -GRANULE, is_last);
         }
     }
 };
@@ -101,11 +108,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTER(CLU
     const int first = (index / tiles_c * CLUSTER + rank) * depth * BK;  // step of k
     const int steps = max(min(k - first, depth * BK), 0), tiles = (steps + BK - 1) / BK;
     const int rows = min(m - tile.row, BM), columns = min(n - tile.column, BN);
+    const T *a_end = a + ((long long)(m - 1) * lda + k) * BYTES, *b_end = b + ((long long)(k - 1) * ldb + n) * BYTES;
     a += ((long long)tile.row * lda + first) * BYTES;
     b += ((long long)first * ldb + tile.column) * BYTES;
 
-    const Copies<BM, BK * BYTES, STRIDE_A, MOVES_A> of_rows(a, (long long)lda * BYTES);
-    const Copies<BK, BN * BYTES, STRIDE_B, MOVES_B> of_columns(b, (long long)ldb * BYTES);
+    const Copies<BM, BK * BYTES, STRIDE_A, MOVES_A> of_rows(a, a_end, (long long)lda * BYTES);
+    const Copies<BK, BN * BYTES, STRIDE_B, MOVES_B> of_columns(b, b_end, (long long)ldb * BYTES);
     auto copy_tile = [&](int number) {
         const int begin = number * BK, left = min(steps - begin, BK);
         T* to = memory + number % STAGES * STAGE;

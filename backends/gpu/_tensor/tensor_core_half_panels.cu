@@ -14,7 +14,7 @@
 // rows are in the same banks. Runs of less than some hundred bytes take longer than those conflicts.
 //
 // Edges: elements beyond k are masked in the last step. A run begins with the granule of 16 bytes that its first element
-// is in: up to 14 bytes before A are read and not used. It ends with the last element of A, or with its granule.
+// is in: up to 14 bytes before A are read and not used. Lanes copy the elements behind its last whole granule.
 //
 // Defined by the host:
 //   ROWS, BN              a panel: multiples of 16 and 8
@@ -133,12 +133,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         if (panel >= panels) return;
         if (ROW_RUNS) {
             const int rows = min(m - panel * ROWS, ROWS);
-            const int bytes = (k + PER_GRANULE - 1) / PER_GRANULE * GRANULE;  // those beyond k are in the same granule
-            if (lane == 0) expect(full + 8 * stage, rows * bytes);
+            const int run = k / PER_GRANULE * PER_GRANULE;
+            if (lane == 0) expect(full + 8 * stage, rows * run * BYTES);
             __syncwarp();
-            if (lane < rows)
-                copy_run(shared_address(stages + stage * stage_bytes) + lane * apart * BYTES,
-                         a + ((long long)panel * ROWS + lane) * lda, bytes, full + 8 * stage);
+            if (lane >= rows) return;
+            const Narrow* from = a + ((long long)panel * ROWS + lane) * lda;
+            Narrow* to = (Narrow*)(stages + stage * stage_bytes) + lane * apart;
+            if (run) copy_run(shared_address(to), from, run * BYTES, full + 8 * stage);
+            for (int e = run; e < k; ++e) to[e] = from[e];
             return;
         }
         const int elements = (min(m - panel * ROWS, ROWS) - 1) * lda + k + shift, run = elements / PER_GRANULE * PER_GRANULE;

@@ -8,7 +8,7 @@
 //
 // A line may begin anywhere: a thread reads the granules of 16 bytes that the window of its lines touches, and those lines
 // all begin at the same distance from a granule, since LINES times the distance of lines is a multiple of it. What a
-// granule holds outside of the window is read and never used. It shares 16 bytes with an element that is: no other page.
+// granule holds outside of the window is read and never used; behind the matrix nothing is read.
 //
 // Source: lecture notes on GPU programming: coalesced access; vectorised loads.
 #include "shares.cuh"
@@ -26,6 +26,17 @@ constexpr int UNROLLED_PARTS = IS_LONG ? 1 : 16;
 struct alignas(sizeof(T) * WIDTH) Granule {
     T x[WIDTH];
 };
+
+// A granule, or what of it lies before `end`
+__device__ __forceinline__ Granule read_granule(const T* from, const T* end)
+{
+    if (from + WIDTH <= end) return stream((const Granule*)from);
+    Granule granule;
+#pragma unroll
+    for (int v = 0; v < WIDTH; ++v)
+        if (from + v < end) granule.x[v] = stream(from + v);
+    return granule;
+}
 
 // For each of `width` columns the sum of its `count` parts, part_of(part, column), to the function `put`.
 template <class PartOf, class Put>
@@ -59,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
     const int first = window * width, mine = min(width, count - first);
     const unsigned begin = (unsigned)share * depth, end = begin + min((unsigned)depth, k - begin);
 
-    const T* start = matrix + (long long)(begin + line) * step_p + first;
+    const T *start = matrix + (long long)(begin + line) * step_p + first, *matrix_end = matrix + (k - 1) * step_p + count;
     const int j = slot * WIDTH - (int)((size_t)start / sizeof(T) % WIDTH);  // of its first element, in the window
     if (line < LINES && j < mine) {
         const T* granule = start + j;
@@ -70,7 +81,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
         for (unsigned p = begin + line; p < end; p += LOADS * LINES, granule += LOADS * step) {
             Granule of_matrix[LOADS];
             T of_x[LOADS];
-            const bool is_whole = p + (LOADS - 1) * LINES < end;  // then no load asks
+            // Then no load asks
+            const bool is_whole = p + (LOADS - 1) * LINES < end && granule + (LOADS - 1) * step + WIDTH <= matrix_end;
             if (is_whole) {
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u) {
@@ -81,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u)
                     if (p + u * LINES < end) {
-                        of_matrix[u] = stream((const Granule*)(granule + u * step));
+                        of_matrix[u] = read_granule(granule + u * step, matrix_end);
                         of_x[u] = read_x(x, step_x, p + u * LINES);
                     }
             }

@@ -7,7 +7,8 @@
 //   X_WIDTH  elements of x that are read at once: WIDTH, or 1 where x is not aligned or has gaps (HAS_GAPS)
 //   SHIFTED  0: WIDTH divides k and, if it is more than 1, step_i; the matrix is aligned to WIDTH elements
 //            1: rows begin and end anywhere. Vectors begin at the first multiple of their size in a row; the elements
-//            before it are terms of the first threads, and those of the last vector behind the row are not used
+//            before it are terms of the first threads, and those of the last vector behind the row are not used; behind
+//            the last row they are not read
 //
 // WIDTH divides depth. Rows past the end are those of the last one: their sums are not stored.
 //
@@ -23,6 +24,17 @@ static_assert(!SHIFTED || GROUP >= WIDTH - 1, "a thread for each element before 
 template <int COUNT> struct alignas(sizeof(T) * COUNT) Elements {
     T x[COUNT];
 };
+
+// A vector of the matrix, or what of it lies before `end`
+__device__ __forceinline__ Elements<WIDTH> read_row(const T* from, const T* end)
+{
+    if (!SHIFTED || from + WIDTH <= end) return stream((const Elements<WIDTH>*)from);
+    Elements<WIDTH> values;
+#pragma unroll
+    for (int v = 0; v < WIDTH; ++v)
+        if (from + v < end) values.x[v] = stream(from + v);
+    return values;
+}
 
 // Up to WIDTH elements of x; those of `end` and more are not read
 __device__ __forceinline__ Elements<WIDTH> read_x(const T* x, long long step_x, unsigned p, unsigned end = NOWHERE)
@@ -59,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 {
     const int lane = threadIdx.x % GROUP, block = blockIdx.x / shares, share = blockIdx.x % shares;
     const int i = block * LINES + threadIdx.x / GROUP;
-    const T* row = matrix + (long long)min(i, count - 1) * step_i;
+    const T *row = matrix + (long long)min(i, count - 1) * step_i, *matrix_end = matrix + (long long)(count - 1) * step_i + k;
     // Elements of the row before its first vector, and the share of this block behind them
     const unsigned head = SHIFTED ? min((unsigned)(-((size_t)row / sizeof(T)) % WIDTH), (unsigned)k) : 0;
     const unsigned begin = min(head + (unsigned)share * depth, (unsigned)k), end = begin + min((unsigned)depth, k - begin);
@@ -81,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
             for (int u = 0; u < LOADS; ++u)
                 if (p + u * GROUP * WIDTH < end) {
-                    of_row[u] = stream((const Elements<WIDTH>*)(row + p + u * GROUP * WIDTH));
+                    of_row[u] = read_row(row + p + u * GROUP * WIDTH, matrix_end);
                     of_x[u] = read_x(x, step_x, p + u * GROUP * WIDTH, end);
                 }
         }

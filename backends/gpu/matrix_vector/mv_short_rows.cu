@@ -5,8 +5,8 @@
 //   thread   GROUP of them add up a row from shared memory, by shuffles; then BLOCK / GROUP rows further on
 //
 // GROUP is chosen so that threads of a warp meet few banks twice. BLOCK / GROUP divides `rows`, and a tile holds up to
-// TILE_KIB * 1024 bytes of them. It may begin anywhere: the granules of 16 bytes that it touches are copied whole. What they
-// hold outside of it shares 16 bytes with an element of the matrix, and is not used.
+// TILE_KIB * 1024 bytes of them. It may begin anywhere: it is copied by granules of 16 bytes, from the one in which it begins.
+// What that one holds before it is not used. The elements of a last granule that it does not fill are copied by themselves.
 //
 // Source: CUDA C++ Best Practices Guide: coalesced access through shared memory, asynchronous copies.
 #include "matrix_vector.cuh"
@@ -27,9 +27,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const T* start = matrix + first * k;
     const int before = (int)((size_t)start / sizeof(T) % WIDTH);  // elements of the first granule that are not the tile's
     const Granule* granules = (const Granule*)(start - before);
-    const int touched = (before + mine * k + WIDTH - 1) / WIDTH;
+    const int whole = (before + mine * k) / WIDTH;
 #pragma unroll 4
-    for (int g = threadIdx.x; g < touched; g += BLOCK) copy_granule(tile + g, granules + g);
+    for (int g = threadIdx.x; g < whole; g += BLOCK) copy_granule(tile + g, granules + g);
+    const int e = whole * WIDTH + threadIdx.x;
+    if (e < before + mine * k) ((T*)tile)[e] = keep(start - before + e);
     for (int p = threadIdx.x; p < k; p += BLOCK) of_x[p] = keep(x + p * step_x);
     await_granules();
     __syncthreads();
