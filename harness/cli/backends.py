@@ -66,13 +66,32 @@ def check(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is right as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and finding.")] = False,
     in_process: Annotated[bool, typer.Option("--in-process", help="In this process: for a debugger.")] = False,
+    fuzz: Annotated[
+        float | None,
+        typer.Option(min=1, max=1e6, callback=number, help="Run random programs of the public calls for so many seconds."),
+    ] = None,
+    program: Annotated[str, typer.Option(help="Run one program, a line that --fuzz has printed.")] = "",
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the random programs; by default the time.")] = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Random programs have arrays of CuPy.")] = False,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="That run random programs side by side.")] = 1,
 ) -> None:
     """Prove backends right against the definition of the product.
 
-    Each runs in a process of its own, so that a crash, a hang or a leak is reported like any other defect.
+    Each runs in a process of its own, so that a crash, a hang or a leak is reported like any other defect. With --fuzz
+    it is the public calls that are proved, by random programs; backends that are named are then asked for by name.
     """
     from harness import registry
     from harness.cli import console
+
+    if fuzz is not None or program:
+        from harness.cli import fuzz as programs
+
+        for name in backends or ():
+            registry.find(name)
+        options = {"seed": seed, "names": backends or [], "gpu": gpu, "processes": processes, "patience": patience}
+        if programs.check(fuzz or 1e6, program=program, **options):
+            raise typer.Exit(FAILED)
+        return
     from harness.proof.contract import check_backend
 
     names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
