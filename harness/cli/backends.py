@@ -68,7 +68,9 @@ def check(
     in_process: Annotated[bool, typer.Option("--in-process", help="In this process: for a debugger.")] = False,
     fuzz: Annotated[
         float | None,
-        typer.Option(min=1, max=1e6, callback=number, help="Run random programs of the public calls for so many seconds."),
+        typer.Option(
+            min=1, max=1e6, callback=number, help="Run random programs of the public calls for so many seconds."
+        ),
     ] = None,
     program: Annotated[str, typer.Option(help="Run one program, a line that --fuzz has printed.")] = "",
     seed: Annotated[int | None, typer.Option(min=0, help="Of the random programs; by default the time.")] = None,

@@ -18,6 +18,7 @@ from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.cli import console
 from harness.errors import HarnessError
+from harness.problem import mixed_dtypes
 from harness.proof import fuzz
 from harness.proof.drawing import Limits, nth_program
 from harness.proof.programs import Program, contents
@@ -25,6 +26,7 @@ from harness.run.process import WorkerFailed, WorkerProcess
 
 REPORT_S = 2.0  # from report to report of a process
 SHRINK_S = 20.0  # that a program may take to become simpler
+RESTARTED = 1000  # processes that take the place of others have seeds so many times further
 COUNTED = ("programs", "by call", "by backend", "refused")
 
 
@@ -83,36 +85,49 @@ def _kind(error: str) -> str:
 
 
 def _reports(processes: int, patience: float, seed: int, common: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the reports of all processes as they come; one that fails is reported with its last program."""
-    workers = [WorkerProcess() for _ in range(processes)]  # in this thread, with which they end
-    items: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    """Yield the reports of all processes as they come.
 
-    def listen(worker: WorkerProcess, seed: int, journal: str) -> None:
+    A process that fails is reported with the program that it ran, and another takes its place, with other seeds.
+    """
+    end = time.monotonic() + common["seconds"]
+    items: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
+    workers: dict[int, WorkerProcess] = {}
+    threads = []
+
+    def listen(number: int, journal: Path) -> None:
+        left = {**common, "seconds": end - time.monotonic()}
         try:
-            for item in worker.stream(reports, patience, seed=seed, journal=journal, **common):
-                items.put(item)
+            for item in workers[number].stream(reports, patience, seed=seed + number, journal=str(journal), **left):
+                items.put((number, item))
         except WorkerFailed as failure:
-            items.put({"wrong": [[Path(journal).read_text(), f"the process failed: {failure}"]]})
+            items.put(
+                (number, {"wrong": [[journal.read_text(), f"the process failed: {failure}"]], "has failed": True})
+            )
         finally:
-            items.put(None)
+            items.put((number, None))
 
     with tempfile.TemporaryDirectory() as folder:
-        threads = []
-        for i, worker in enumerate(workers):
-            journal = Path(folder, str(i))
+
+        def start(number: int) -> None:
+            workers[number] = WorkerProcess()  # in the main thread, with which it ends
+            journal = Path(folder, str(number))
             journal.touch()
-            threads.append(threading.Thread(target=listen, args=(worker, seed + i, str(journal)), daemon=True))
+            threads.append(threading.Thread(target=listen, args=(number, journal), daemon=True))
+            threads[-1].start()
+
         try:
-            for thread in threads:
-                thread.start()
-            ended = 0
-            while ended < processes:
-                item = items.get()
-                ended += item is None
-                if item is not None:
-                    yield item
+            for number in range(processes):
+                start(number)
+            while workers:
+                number, item = items.get()
+                if item is None:
+                    workers.pop(number).kill()
+                    continue
+                yield item
+                if "has failed" in item and time.monotonic() < end and not common["program"]:
+                    start(number + processes * RESTARTED)
         finally:
-            for worker in workers:
+            for worker in workers.values():
                 worker.kill()
             for thread in threads:
                 thread.join()
@@ -173,11 +188,24 @@ def _memory(*, gpu: bool) -> fuzz.Memory:
 
 def _limits(names: list[str], *, gpu: bool) -> Limits:
     """Return the limits of this machine, with the backends that compute here."""
+    without = _dtypes_without_arrays() if gpu else ()
     if names:
-        return Limits(on_device=gpu, backends=tuple(names), share_named=1)
+        return Limits(on_device=gpu, backends=tuple(names), share_named=1, without=without)
     here = [x for x in registry.discover() if x.backend and not x.unavailable() and not x.backend.starts_processes]
     able = [x.name for x in here if ("device arrays" in getattr(x.backend, "takes", ())) == gpu]
-    return Limits(on_device=gpu, backends=tuple(able))
+    return Limits(on_device=gpu, backends=tuple(able), without=without)
+
+
+def _dtypes_without_arrays() -> tuple[str, ...]:
+    """Return bfloat16 if this CuPy has no arrays of it."""
+    import cupy
+
+    for narrow, _ in mixed_dtypes():
+        try:
+            cupy.empty(1, narrow)
+        except (TypeError, ValueError):
+            return (narrow.name,)
+    return ()
 
 
 def _backend_of(program: Program, memory: fuzz.Memory) -> str:

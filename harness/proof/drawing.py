@@ -83,6 +83,7 @@ class Limits(NamedTuple):
     backends: tuple[str, ...] = ()  # that are asked for by name
     share_named: int = 10  # of so many programs one names a backend
     entries: tuple[str, ...] = ()  # none: all
+    without: tuple[str, ...] = ()  # dtypes
     most_pairs: int = 1 << 19
     most_size: int = 300
 
@@ -100,7 +101,7 @@ def combinations() -> list[Combination]:
 
 def nth_program(seed: int, number: int, limits: Limits) -> Program:
     """Return program `number` of a seed. A combination, drawn in an order of the seed's, stays for `STAY` programs."""
-    order = combinations()
+    order = [kind for kind in combinations() if kind.narrow not in limits.without]
     random.Random(seed).shuffle(order)  # noqa: S311 no secret
     return draw_program(Seeded(f"{seed}.{number}"), order[number // STAY % len(order)], limits)
 
@@ -135,6 +136,8 @@ def _product(draw: Draw, entry: str, kind: Combination, limits: Limits) -> Progr
     while batch and np.prod(batch) * m * n * k > limits.most_pairs:
         batch, m = batch[1:], min(m, 9)
     triangle = draw.choice(("", "", "", "a", "d")) if entry == "gemm" else ""
+    if triangle or entry in ("symv", "syr", "syrk"):
+        m = min(m, limits.most_size)
     m, n, k = (m, n, m) if triangle == "a" else (m, m, k) if triangle == "d" else (m, n, k)
     shapes: dict[str, tuple[int, ...]] = {
         "gemm": {"a": (m, k), "b": (k, n), "c": (m, n)},

@@ -197,9 +197,7 @@ def _touched(program: Program, before: list[np.ndarray], after: list[np.ndarray]
 def _bytes_of(view: View, buffer: np.ndarray) -> np.ndarray:
     """Return the bytes of the elements, with one more axis; `buffer` has items of one byte."""
     itemsize = view.numpy_dtype.itemsize
-    array: np.ndarray = np.ndarray(
-        (*view.shape, itemsize), buffer.dtype, buffer, view.offset, (*view.strides, 1)
-    )
+    array: np.ndarray = np.ndarray((*view.shape, itemsize), buffer.dtype, buffer, view.offset, (*view.strides, 1))
     return array
 
 
@@ -307,8 +305,10 @@ def _check(program: Program, before: list[np.ndarray], results: list[np.ndarray]
     if problem.dtype.kind == "b" and (results[0].view(np.uint8) > 1).any():
         raise VerificationError("an element of the result is a bool whose byte is neither 0 nor 1")
     operands = Operands(a, b, c, result)
-    if program.entry == "einsum" and len(inputs) == 1 and set(program.options["letters"].split("->")[0]) <= set(
-        program.options["letters"].split("->")[1]
+    if (
+        program.entry == "einsum"
+        and len(inputs) == 1
+        and set(program.options["letters"].split("->")[0]) <= set(program.options["letters"].split("->")[1])
     ):  # without a sum it is a copy, of NaN too
         if not np.array_equal(result[..., 0], a[..., 0].astype(problem.dtype), equal_nan=problem.dtype.kind == "f"):
             raise VerificationError("the result is no copy of the operand")
@@ -475,7 +475,9 @@ def _bits(x: np.ndarray) -> np.ndarray:
 def _check_argk(problem: Problem, operands: Operands, argk: np.ndarray, shape: tuple[int, ...]) -> None:
     """Raise unless each k is the smallest that attains its element."""
     if argk.shape != shape or argk.dtype != np.int32:
-        raise VerificationError("argk has another form", expected=f"{shape} of int32", got=f"{argk.shape}, {argk.dtype}")
+        raise VerificationError(
+            "argk has another form", expected=f"{shape} of int32", got=f"{argk.shape}, {argk.dtype}"
+        )
     for index in np.ndindex(problem.batch) if problem.pairs <= MOST_ARGK_TERMS else ():
         one = operands.at(index)
         right = reference.argk(problem.of_one(), one.a, one.b)
@@ -508,4 +510,3 @@ def _check_closure(program: Program, matrix: np.ndarray, results: list[np.ndarra
             value, at, steps = multiply(matrix[previous : previous + 1, at], value)[0], previous, steps + 1
         if value != best[i, j]:
             raise VerificationError(f"closure: the path from {i} to {j}", expected=str(best[i, j]), got=str(value))
-
