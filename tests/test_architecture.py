@@ -41,7 +41,9 @@ NOUNS = {
 NOUNS_IN_PARTS = {"interface", "operands", "registry", "semiring", "surroundings"}
 # The wings, and which other wings each may import. Every wing may import every noun.
 WINGS = {
-    "cli": set("compare autotune page report run analysis timing store proof api tuning stats".split()),
+    "cli": set(
+        "compare autotune page report run analysis timing store proof api linalg contraction tuning stats".split()
+    ),
     "compare": set("report run analysis timing store stats".split()),
     "autotune": set("run timing tuning proof stats".split()),
     "page": set("report analysis store stats".split()),

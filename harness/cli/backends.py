@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from harness.cli.options import FAILED, AsJson, number
 
 if TYPE_CHECKING:
-    from harness.interface import Backend
     from harness.proof.contract import Finding
 
 
@@ -66,6 +65,10 @@ def check(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is right as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and finding.")] = False,
     in_process: Annotated[bool, typer.Option("--in-process", help="In this process: for a debugger.")] = False,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Find accesses to memory beside the operands, in public calls as well.")
+    ] = False,
+    first: Annotated[int, typer.Option(hidden=True)] = 0,
     fuzz: Annotated[
         float | None,
         typer.Option(
@@ -79,11 +82,14 @@ def check(
 ) -> None:
     """Prove backends right against the definition of the product.
 
-    Each runs in a process of its own, so that a crash, a hang or a leak is reported like any other defect. With --fuzz
-    it is the public calls that are proved, by random programs; backends that are named are then asked for by name.
+    Each runs in a process of its own, so that a crash, a hang or a leak is reported like any other defect. With
+    --sanitize operands lie between pages that may not be touched, and those on a GPU are looked at by NVIDIA's
+    compute-sanitizer. With --fuzz it is the public calls that are proved, by random programs; backends that are named
+    are then asked for by name.
     """
     from harness import registry
     from harness.cli import console
+    from harness.proof import contract
 
     if fuzz is not None or program:
         from harness.cli import fuzz as programs
@@ -94,28 +100,51 @@ def check(
         if programs.check(fuzz or 1e6, program=program, **options):
             raise typer.Exit(FAILED)
         return
-    from harness.proof.contract import check_backend
 
     names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
+    chosen = [registry.find(name) for name in dict.fromkeys(names)]  # reports a mistake in any name before work begins
+    on_gpu = [backend.name for backend in chosen if sanitize and "device arrays" in backend.takes]
     failed = 0
-    for backend in [
-        registry.find(name) for name in dict.fromkeys(names)
-    ]:  # a mistake in any name is reported before work begins
-        findings = check_backend(backend, depth=depth) if in_process else _findings(backend, depth, patience)
-        failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
+    for backend in chosen:
+        if backend.name not in on_gpu:
+            options = {"backend": backend.name, "depth": depth, "is_fenced": sanitize}
+            findings = _findings(contract.findings, patience, in_process, backend.starts_processes, **options)
+            failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
+    if sanitize:
+        failed += _check_public(on_gpu, patience, first, in_process=in_process, as_json=as_json, verbose=verbose)
     if failed:
         raise typer.Exit(FAILED)
 
 
-def _findings(backend: Backend, depth: str, patience: float) -> Iterator[Finding]:
+def _check_public(on_gpu: list[str], patience: float, first: int, *, in_process: bool, **how: bool) -> int:
+    """Check the memory that public calls touch; on a GPU, that of the backends too. Return the number of defects."""
+    from harness.cli import console, sanitize
+
+    if on_gpu and in_process:
+        sanitize.products_on_gpu(on_gpu, first)
+        return 0
+    failed = sanitize.check_on_gpu(on_gpu) if on_gpu else 0
+    findings = _findings(sanitize.public_findings, patience, in_process)
+    return failed + console.print_findings(sanitize.PUBLIC, findings, **how)
+
+
+def _findings(
+    factory: Callable[..., Iterator[dict[str, str]]],
+    patience: float,
+    in_process: bool,
+    starts_processes: bool = False,
+    **arguments: Any,
+) -> Iterator[Finding]:
     """Yield the findings of a check in a process of its own; the last one reports a failure of the process."""
     from harness.proof import contract
     from harness.run.process import WorkerFailed, WorkerProcess
 
+    if in_process:
+        yield from (contract.Finding(**item) for item in factory(**arguments))
+        return
     worker, last = WorkerProcess(), "nothing"
     try:
-        of_backend = {"backend": backend.name, "depth": depth}
-        for item in worker.stream(contract.findings, patience, starts_processes=backend.starts_processes, **of_backend):
+        for item in worker.stream(factory, patience, starts_processes=starts_processes, **arguments):
             finding = contract.Finding(**item)
             last = finding.what
             yield finding

@@ -1,6 +1,7 @@
 """Prove what a backend says about where elements come from: the k of each, or its block of k, and nothing beside them.
 
-D and these numbers are written in the midst of other memory, which must stay as it is.
+D and these numbers are written in the midst of other memory, which must stay as it is, or beside memory that may not be
+touched.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from harness.interface import Backend, Execution, Prepared, make_plan
 from harness.machine import Machine
 from harness.operands import CACHE_LINE, Operands, poison
 from harness.plan import Plan
-from harness.proof import reference
+from harness.proof import fences, reference
 from harness.proof.contract_cases import ContractCase
 
 _AROUND = 4 * CACHE_LINE  # elements before and after an array: more than a row of any case
@@ -40,11 +41,11 @@ def run_argk_case(backend: Backend, case: ContractCase, here: Machine) -> None:
         product[index] = reference.product(problem.of_one(), one.a, one.b)
         k[index] = reference.argk(problem.of_one(), one.a, one.b)
     plan = make_plan(backend, problem, here)
-    _check(plan, drawn, (product, k), "k", functools.partial(backend.prepare_argk, plan))
+    _check(plan, drawn, (product, k), "k", functools.partial(backend.prepare_argk, plan), case.side)
     if not problem.batch:
         steps = CACHE_LINE // problem.dtype.itemsize
         by_blocks = functools.partial(backend.prepare_blocks, plan, steps=steps)
-        _check(plan, drawn, (product, (k // steps).astype(_BLOCK)), f"block of {steps}", by_blocks)
+        _check(plan, drawn, (product, (k // steps).astype(_BLOCK)), f"block of {steps}", by_blocks, case.side)
 
 
 def _check(
@@ -53,14 +54,19 @@ def _check(
     right: tuple[np.ndarray, np.ndarray],
     what: str,
     prepare: Callable[..., Execution | None],
+    side: fences.Side | None,
 ) -> None:
     """Compute twice into poisoned arrays by what ``prepare(operands, numbers)`` returns; nothing if that is None."""
-    (out, room_of_out), (numbers, room_of_numbers) = (_in_the_midst(x.shape, x.dtype) for x in right)
+    if side:
+        out, numbers = (fences.fenced(np.zeros_like(x), side, name) for name, x in zip(("D", what), right, strict=True))
+        room_of_out, room_of_numbers = out[:0], numbers[:0]
+    else:
+        (out, room_of_out), (numbers, room_of_numbers) = (_in_the_midst(x.shape, x.dtype) for x in right)
     operands = dataclasses.replace(drawn, out=out)
     execution = prepare(operands, numbers)
     for _ in range(2 if execution is not None else 0):
         assert execution is not None
-        for room in (room_of_out, room_of_numbers):
+        for room in (out, numbers, room_of_out, room_of_numbers):
             poison(room)
         before = _ends(room_of_out), _ends(room_of_numbers)
         Prepared(plan, operands, execution).run_once()

@@ -2,11 +2,13 @@
 
 Each case is planned, prepared, run, verified against the definition, and run again over other garbage in the output;
 its operands must be unchanged afterwards. Those of other layouts are run once more, with other values in the operands.
-Whatever a backend raises becomes a finding; the other cases go on.
+Whatever a backend raises becomes a finding; the other cases go on. If asked for, every operand lies beside a page that
+may not be touched (`fences`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
@@ -22,9 +24,9 @@ from harness.machine import Machine
 from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
-from harness.proof import conduct
+from harness.proof import conduct, fences
 from harness.proof.argk import run_argk_case
-from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases, short_cases
+from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases, compact_cases, short_cases
 from harness.proof.verify import is_exact, verify
 from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 
@@ -41,6 +43,13 @@ SHORT_SEMIRINGS = "plus_times", "min_plus"
 # or a vector, and two matrices with a small k.
 ORDINARY = (((64, 64, 64), ""), ((64, 1, 64), ""), ((64, 64, 64), "a"), ((64, 1, 64), "a"), ((64, 64, 8), ""))
 
+# Kernels whose memory is looked at product by product, which is slow: the first few that a backend computes.
+MEMORY_KERNELS = (
+    ("plus_times", "float32"), ("min_plus", "int16"), ("lor_land", "bool"), ("plus_times", "float64"),
+    ("min_plus", "float32"), ("min_plus", "float16"),
+)  # fmt: skip
+MOST_MEMORY_KERNELS = 3
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -51,14 +60,18 @@ class Finding:
     detail: str  # what was compared, what is wrong, or why it is declined
 
 
-def findings(*, backend: str, depth: Depth) -> Iterator[dict[str, str]]:
+def findings(*, backend: str, depth: Depth, is_fenced: bool = False) -> Iterator[dict[str, str]]:
     """Yield the findings of `check_backend` as JSON objects, for the backend called `backend`: they can be sent."""
-    for finding in check_backend(registry.find(backend), depth=depth):
+    for finding in check_backend(registry.find(backend), depth=depth, is_fenced=is_fenced):
         yield dataclasses.asdict(finding)
 
 
 def check_backend(
-    backend: Backend, *, depth: Depth = "quick", semirings: Iterable[Semiring] | None = None
+    backend: Backend,
+    *,
+    depth: Depth = "quick",
+    semirings: Iterable[Semiring] | None = None,
+    is_fenced: bool = False,
 ) -> Iterator[Finding]:
     """Check what `backend` declares and every kernel of it.
 
@@ -70,6 +83,8 @@ def check_backend(
         Every aspect of some dtypes and a few products of the others, or every aspect of all.
     semirings : iterable of Semiring, optional
         None: those of the table.
+    is_fenced : bool
+        Whether every case is computed twice: with memory that may not be touched after, and before, each operand.
 
     Yields
     ------
@@ -81,11 +96,11 @@ def check_backend(
     semirings = list(SEMIRINGS.values() if semirings is None else semirings)
     for semiring, dtype in itertools.product(semirings, dtypes):
         if semiring.unsupported(dtype) is None and (depth == "full" or _is_quick(semiring, dtype)):
-            yield from check_kernel(backend, semiring, dtype)
+            yield from check_kernel(backend, semiring, dtype, is_fenced=is_fenced)
     for dtype in dtypes if depth == "quick" else ():
-        yield from _check_shortly(backend, semirings, dtype)
+        yield from _check_shortly(backend, semirings, dtype, is_fenced=is_fenced)
     for narrow, wide in mixed_dtypes() if "mixed" in backend.takes else ():
-        yield from check_kernel(backend, SEMIRINGS["plus_times"], wide, narrow)
+        yield from check_kernel(backend, SEMIRINGS["plus_times"], wide, narrow, is_fenced=is_fenced)
 
 
 def _is_quick(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
@@ -93,11 +108,13 @@ def _is_quick(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
     return dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
 
 
-def _check_shortly(backend: Backend, semirings: list[Semiring], dtype: np.dtype[Any]) -> Iterator[Finding]:
+def _check_shortly(
+    backend: Backend, semirings: list[Semiring], dtype: np.dtype[Any], *, is_fenced: bool
+) -> Iterator[Finding]:
     """Check a few products over `dtype`, for some of the kernels that a quick check leaves out and `backend` has."""
     left_out = [x for x in semirings if x.unsupported(dtype) is None and not _is_quick(x, dtype)]
     left_out.sort(key=lambda semiring: semiring.name not in SHORT_SEMIRINGS)
-    found = (list(check_kernel(backend, semiring, dtype, is_short=True)) for semiring in left_out)
+    found = (list(check_kernel(backend, x, dtype, is_short=True, is_fenced=is_fenced)) for x in left_out)
     taken = (findings for findings in found if findings[0].status != "declined")
     for of_kernel in itertools.islice(taken, len(SHORT_SEMIRINGS)):
         yield from of_kernel
@@ -121,8 +138,11 @@ def check_kernel(
     operand_dtype: np.dtype[Any] | None = None,
     *,
     is_short: bool = False,
+    is_fenced: bool = False,
 ) -> Iterator[Finding]:
     """Check one kernel of `backend`; a mixed one if there is an `operand_dtype`; `is_short`: by a few products alone.
+
+    `is_fenced` is as in `check_backend`.
 
     Yields
     ------
@@ -132,23 +152,56 @@ def check_kernel(
     here = machine.detect()
     kernel = f"{semiring.name} {dtype.name}" + (f" of {operand_dtype.name}" if operand_dtype else "")
     try:
-        ordinary = [
-            Problem(*size, semiring, dtype, operand_dtype=operand_dtype, triangle=triangle)
-            for size, triangle in ORDINARY
-        ]
-        reasons = [_declines(backend, problem) for problem in ordinary]
-        if all(reasons):
-            yield Finding("declined", kernel, str(reasons[0]))
+        taken, reason = _ordinary(backend, semiring, dtype, operand_dtype)
+        if taken is None:
+            yield Finding("declined", kernel, reason)
             return
-        taken = next(problem for problem, reason in zip(ordinary, reasons, strict=True) if not reason)
         if not is_short:
             yield _check_plan(backend, taken, here)
         kernel_cases = list(short_cases(taken) if is_short else cases(backend, taken, here))
+        if is_fenced:
+            kernel_cases = [beside for case in kernel_cases for beside in case.fenced()]
     except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
         yield Finding("failed", kernel, f"planning: {_sentence(error)}")
         return
     for aspect, group in itertools.groupby(kernel_cases, key=lambda case: case.aspect):
         yield _check_aspect(backend, f"{kernel}: {aspect}", list(group), here)
+
+
+def memory_cases(backend: Backend) -> Iterator[ContractCase]:
+    """Yield a few products of odd sizes over a few semirings and dtypes, of which `run_case` computes each twice."""
+    plain = ((SEMIRINGS[name], np.dtype(dtype), None) for name, dtype in MEMORY_KERNELS)
+    mixed = ((SEMIRINGS["plus_times"], wide, narrow) for narrow, wide in mixed_dtypes() if "mixed" in backend.takes)
+    for kernels in (plain, mixed):
+        taken = filter(None, (_ordinary(backend, *kernel)[0] for kernel in kernels))
+        for ordinary in itertools.islice(taken, MOST_MEMORY_KERNELS):
+            yield from (case for case in compact_cases(ordinary, backend) if not backend.refuses(case.problem))
+
+
+def _ordinary(
+    backend: Backend, semiring: Semiring, dtype: np.dtype[Any], operand_dtype: np.dtype[Any] | None
+) -> tuple[Problem | None, str]:
+    """Return an ordinary product that `backend` computes by the kernel, or else None and why it declines."""
+    reasons = []
+    for size, triangle in ORDINARY:
+        problem = Problem(*size, semiring, dtype, operand_dtype=operand_dtype, triangle=triangle)
+        reason = _declines(backend, problem)
+        if not reason:
+            return problem, ""
+        reasons.append(reason)
+    return None, reasons[0]
+
+
+def run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
+    """Compute one case twice and verify it.
+
+    Raises
+    ------
+    HarnessError
+        If the result is wrong, an operand was changed, or memory beside the operands touched.
+    """
+    with fences.watched() if case.side else contextlib.nullcontext():
+        (run_argk_case if case.seeks_k else _run_case)(backend, case, here)
 
 
 def _check_aspect(backend: Backend, aspect: str, group: list[ContractCase], here: Machine) -> Finding:
@@ -160,7 +213,7 @@ def _check_aspect(backend: Backend, aspect: str, group: list[ContractCase], here
             if reason:
                 declined.append(reason)
             else:
-                (run_argk_case if case.seeks_k else _run_case)(backend, case, here)
+                run_case(backend, case, here)
         except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
             faults.append(f"{case.what}: {_sentence(error)}")
     if faults:

@@ -17,7 +17,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.proof import operand_changes
+from harness.proof import fences, operand_changes
 from harness.semiring import Semiring
 
 SEED = 20260701
@@ -47,6 +47,12 @@ MATRIX_VECTOR_SIZES = (
 ROWS_AND_COLUMNS = (1, 50), (50, 1), (7, 30)
 ARGK_LAYOUTS = "CFC FCC CCC FFC AAC".split()
 
+# Sizes for checks of memory: no multiple of a vector or of a tile.
+ODD_SIZES = (
+    (1, 1, 1), (3, 17, 33), (17, 3, 67), (67, 33, 129), (33, 129, 1), (129, 67, 17), (1, 129, 67), (129, 1, 33),
+    (257, 129, 65), (3, 5, 1025),
+)  # fmt: skip
+
 # A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
 LARGE, MOST_PAIRS = 1024, 1 << 20
 
@@ -63,16 +69,24 @@ class ContractCase:
     parameters: Mapping[str, int | str] = field(default_factory=dict)  # of the plan, in place of the backend's own
     expected: Callable[[Operands], np.ndarray] | None = None  # returns the exact D, which the definition may only bound
     seeks_k: bool = False  # whether the backend is asked which k each element comes from
+    side: fences.Side | None = None  # of every operand, on which lies memory that may not be touched
 
     def operands(self) -> Operands:
         """Return the operands, always the same."""
         operands = Operands.generate(self.problem, SEED)
         if self.change:
             self.change(operands, np.random.default_rng(SEED))
+        if self.side:
+            operands = fences.fenced_operands(operands, self.side)
         if self.is_read_only:
             for x in operands.inputs():
                 x.flags.writeable = False
         return operands
+
+    def fenced(self) -> Iterator[ContractCase]:
+        """Yield the case with memory that may not be touched on each side of its operands."""
+        for side in fences.SIDES:
+            yield dataclasses.replace(self, what=f"{self.what}, nothing {side}", side=side)
 
 
 def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[ContractCase]:
@@ -122,6 +136,23 @@ def short_cases(ordinary: Problem) -> Iterator[ContractCase]:
     yield ContractCase(SHORT, "19x23x37 added to C", alike(19, 23, 37, accumulate=True))
     for case in _special_cases(alike, ordinary.semiring, ordinary.dtype):
         yield dataclasses.replace(case, aspect=SHORT)
+
+
+def compact_cases(ordinary: Problem, backend: Backend) -> Iterator[ContractCase]:
+    """Yield cases for checks of memory, which are slow: odd sizes, layouts, batches, triangles, and which k."""
+    alike = functools.partial(_alike, ordinary)
+    for m, n, k in ODD_SIZES:
+        yield ContractCase("sizes", f"{m}x{n}x{k}", alike(m, n, k))
+    yield from _layout_cases(alike)
+    if "triangle" in backend.takes:
+        for (n, k), triangle in itertools.product(((3, 17), (33, 67), (129, 33)), "ad"):
+            problem = dataclasses.replace(ordinary, m=n, n=n, k=n if triangle == "a" else k, triangle=triangle)
+            yield ContractCase("triangles", f"{triangle.upper()}, {n}x{k}", problem)
+    if "batch" in backend.takes and not ordinary.triangle:
+        for (m, n, k), layout in itertools.product(ODD_SIZES[1:4], ("CCC", "FCC", "AAA")):
+            case = alike(m, n, k, batch=(3,), layout=layout, accumulate=layout == "AAA")
+            yield ContractCase("batches", f"{layout}, 3 of {m}x{n}x{k}", case)
+    yield from itertools.islice(_argk_cases(ordinary, backend), 12)
 
 
 def _alike(ordinary: Problem, m: int, n: int, k: int, **options: Any) -> Problem:

@@ -1,0 +1,180 @@
+"""Arrays between pages that may not be touched: each access beside them is seen, and said where.
+
+An array lies so that its last, or its first, byte has such a page for its neighbour. Rows that lie apart have nothing
+behind the last one. An access to the page is a SIGSEGV. Its handler, compiled since Python's own would come too late,
+notes the address, opens the page and goes on: so a check finds all faults, and no process ends by them. Whatever else
+raises SIGSEGV, where nothing is mapped, ends the process as ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import mmap
+import os
+import struct
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from harness.errors import BackendUnavailable, VerificationError
+from harness.operands import Operands, span
+
+Side = Literal["after", "before"]
+SIDES: tuple[Side, ...] = ("after", "before")
+
+_PAGE, _NO_ACCESS, _OPEN = mmap.PAGESIZE, 0, mmap.PROT_READ | mmap.PROT_WRITE
+_FILL = 0xA5  # bytes of fences, and of gaps between rows
+_SIGSEGV, _SA_SIGINFO = 11, 4
+_SIGINFO = struct.Struct("=16xQ")  # of siginfo_t on 64-bit Linux, si_addr
+
+
+class _Fenced(NamedTuple):
+    """Where an array lies between its fences: addresses, of its first byte and behind its last."""
+
+    text: str
+    low: int
+    high: int
+
+
+class _Action(ctypes.Structure):
+    """struct sigaction of Linux."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_byte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+# Memory that is fenced, for as long as an array lies in it.
+_placed: weakref.WeakKeyDictionary[mmap.mmap, _Fenced] = weakref.WeakKeyDictionary()
+
+
+def missing() -> str | None:
+    """Return why nothing can be fenced here, or None."""
+    return None if sys.platform == "linux" and sys.maxsize > 2**32 else "signals are read as 64-bit Linux has them"
+
+
+def fenced(x: np.ndarray, side: Side, name: str = "an array") -> np.ndarray:
+    """Return an equal array with the strides of `x`, of any sign or zero, beside a page that may not be touched.
+
+    Parameters
+    ----------
+    x : array
+        Of any shape, nothing too.
+    side : str
+        ``"after"``: the page begins behind its last byte. ``"before"``: the page ends at its first.
+    name : str
+        By which a fault is told.
+    """
+    low, high = span(x.shape, x.strides, x.itemsize) if x.size else (0, 0)
+    size = high - low
+    room = -(-size // _PAGE) * _PAGE
+    memory = mmap.mmap(-1, room + 2 * _PAGE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    ctypes.memset(begin, _FILL, len(memory))
+    first = _PAGE + (room - size if side == "after" else 0)
+    y = np.ndarray(x.shape, x.dtype, memory, first - low, x.strides)
+    y[...] = x
+    y.flags.writeable = x.flags.writeable
+    for page in (begin, begin + _PAGE + room):
+        _protect(page, _NO_ACCESS)
+    text = f"{name} ({x.dtype.name} of {x.shape}, strides {x.strides})"
+    _placed[memory] = _Fenced(text, begin + first, begin + first + size)
+    return y
+
+
+def fenced_operands(operands: Operands, side: Side) -> Operands:
+    """Return equal operands, each beside a page that may not be touched."""
+    fields = {field.name: getattr(operands, field.name) for field in dataclasses.fields(operands)}
+    return Operands(**{name: None if x is None else fenced(x, side, name) for name, x in fields.items()})
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[None]:
+    """Let the block touch fences, and say so at its end.
+
+    Raises
+    ------
+    VerificationError
+        If it has, instead of what the block itself may raise.
+    """
+    handler, pipe = _handler()
+    ours, before = _Action(handler, flags=_SA_SIGINFO), _Action()
+    _LIBC.sigaction(_SIGSEGV, ctypes.byref(ours), ctypes.byref(before))
+    try:
+        yield
+    finally:
+        _LIBC.sigaction(_SIGSEGV, ctypes.byref(before), None)
+        faults = [_told(address) for address in _drain(pipe)]
+        if faults:
+            more = f" ({len(faults)} fences are touched)" if len(faults) > 1 else ""
+            raise VerificationError(f"memory that is not the operand's is touched: {faults[0]}{more}") from None
+
+
+def _told(address: int) -> str:
+    """Return what lies at `address`, and close the fence again."""
+    for memory, (text, low, high) in list(_placed.items()):
+        begin = (low // _PAGE - 1) * _PAGE
+        if begin <= address < begin + len(memory):
+            page = address // _PAGE * _PAGE
+            is_written = ctypes.string_at(page, _PAGE) != bytes([_FILL]) * _PAGE
+            ctypes.memset(page, _FILL, _PAGE)
+            _protect(page, _NO_ACCESS)
+            beyond = f"{address - high} bytes behind the end"
+            where = beyond if address >= high else f"{low - address} bytes before the begin"
+            return f"{'written' if is_written else 'read'} {where} of {text}"
+    return f"address {address:#x}, beside no operand"
+
+
+def _protect(address: int, access: int) -> None:
+    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(_PAGE), access) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _drain(pipe: int) -> list[int]:
+    """Return the addresses that the handler has noted."""
+    noted = b""
+    with contextlib.suppress(BlockingIOError):
+        while piece := os.read(pipe, 1 << 16):
+            noted += piece
+    return [address for (address,) in _SIGINFO.iter_unpack(noted)]
+
+
+@functools.cache
+def _handler() -> tuple[int, int]:
+    """Return the address of the handler, and the pipe that it writes to."""
+    reason = missing()
+    if reason is not None:
+        raise BackendUnavailable("check --sanitize: operands cannot be fenced here", got=reason)
+    import numba  # heavy, and needed here alone
+    from numba import types
+
+    protect = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)(("mprotect", _LIBC))
+    write = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(("write", _LIBC))
+    default = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int, ctypes.c_size_t)(("signal", _LIBC))
+    out, into = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    page, access, number, size = _PAGE, _OPEN, _SIGSEGV, _SIGINFO.size
+
+    @numba.cfunc(types.void(types.int32, types.voidptr, types.voidptr))  # type: ignore[untyped-decorator]
+    def handle(signal, info, context):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        address = numba.carray(info, (3,), np.uint64)[2]
+        if protect(address - address % np.uint64(page), page, access) != 0:
+            default(number, 0)
+        else:
+            write(into, info, size)
+
+    _kept.append(handle)
+    return handle.address, out
+
+
+_kept: list[Any] = []  # the handler, which may be called until the process ends
