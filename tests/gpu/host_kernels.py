@@ -16,6 +16,7 @@ import re
 import shutil
 import struct
 import subprocess
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,7 +172,10 @@ def _digest(*texts: str) -> str:
 
 
 def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
-    """Return a poisoned buffer whose last, or first, byte has a page for its neighbour that may not be touched."""
+    """Return a poisoned buffer whose last, or first, byte has a page for its neighbour that may not be touched.
+
+    No vector that a kernel loads or stores may go beyond its end, where that is within a page.
+    """
     size, page = elements * dtype.itemsize, mmap.PAGESIZE
     room = -(-size // page) * page
     memory = mmap.mmap(-1, room + 2 * page)
@@ -179,7 +183,11 @@ def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
     begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     for place in (begin, begin + page + room):
         assert _LIBC.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(page), _NO_ACCESS) == 0
-    return np.ndarray(elements, dtype, memory, page + (room - size if at_end else 0))
+    buffer = np.ndarray(elements, dtype, memory, page + (room - size if at_end else 0))
+    runtime, pages, address = load_runtime(), begin + page, buffer.ctypes.data
+    runtime.add_buffer(*map(ctypes.c_size_t, (pages, address + size, pages + room)))
+    weakref.finalize(buffer, runtime.remove_buffer, ctypes.c_size_t(pages)).atexit = False
+    return buffer
 
 
 def describe(tensor_map: TensorMap, address: int) -> bytes:

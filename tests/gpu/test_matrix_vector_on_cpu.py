@@ -310,7 +310,8 @@ class TestPlantedBugs:
         ("old", "new"),
         (
             ("(size_t)start / sizeof(T) % WIDTH", "0"),
-            ("before + mine * k + WIDTH - 1", "mine * k + WIDTH - 1"),
+            ("(before + mine * k) / WIDTH", "mine * k / WIDTH"),
+            ("if (e < before + mine * k)", "if (false)"),
             ("tile + g, granules + g", "tile + g, granules"),
             ("(int)min((long long)rows, count - first)", "rows"),
             ("lane == 0 && line < mine", "lane == 0"),

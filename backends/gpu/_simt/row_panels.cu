@@ -51,7 +51,7 @@ __device__ __forceinline__ void copy_panel(T* panel, const T* from, int before, 
         for (int g = threadIdx.x; g < rows * across; g += THREADS) {
             T* to = panel + row * apart + column * GRANULE;
             const T* x = from + (long long)row * lda + column * GRANULE;
-            if ((column + 1) * GRANULE <= k) copy_async<16>(to, x);
+            if (UNIT == GRANULE || (column + 1) * GRANULE <= k) copy_async<16>(to, x);
             else
                 for (int e = 0; e < k % GRANULE; ++e) copy_async<sizeof(T)>(to + e, x + e);
             row += down, column += right;

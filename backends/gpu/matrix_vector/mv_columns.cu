@@ -27,15 +27,11 @@ struct alignas(sizeof(T) * WIDTH) Granule {
     T x[WIDTH];
 };
 
-// A granule, or what of it lies before `end`
-__device__ __forceinline__ Granule read_granule(const T* from, const T* end)
+// How many of the last lines a granule goes beyond the matrix in, if it goes `over` elements beyond a line
+__device__ __forceinline__ unsigned lines_beyond(int over, long long step_p)
 {
-    if (from + WIDTH <= end) return stream((const Granule*)from);
-    Granule granule;
-#pragma unroll
-    for (int v = 0; v < WIDTH; ++v)
-        if (from + v < end) granule.x[v] = stream(from + v);
-    return granule;
+    if (over <= 0) return 0;
+    return step_p >= over ? 1 : (over + (int)step_p - 1) / (int)step_p;
 }
 
 // For each of `width` columns the sum of its `count` parts, part_of(part, column), to the function `put`.
@@ -70,10 +66,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
     const int first = window * width, mine = min(width, count - first);
     const unsigned begin = (unsigned)share * depth, end = begin + min((unsigned)depth, k - begin);
 
-    const T *start = matrix + (long long)(begin + line) * step_p + first, *matrix_end = matrix + (k - 1) * step_p + count;
+    const T* start = matrix + (long long)(begin + line) * step_p + first;
     const int j = slot * WIDTH - (int)((size_t)start / sizeof(T) % WIDTH);  // of its first element, in the window
     if (line < LINES && j < mine) {
         const T* granule = start + j;
+        // Lines before this one have whole granules
+        const unsigned whole = min(end, k - min(lines_beyond(first + j + WIDTH - count, step_p), (unsigned)k));
         const long long step = LINES * step_p;
         Sum own[WIDTH];
 #pragma unroll
@@ -81,8 +79,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
         for (unsigned p = begin + line; p < end; p += LOADS * LINES, granule += LOADS * step) {
             Granule of_matrix[LOADS];
             T of_x[LOADS];
-            // Then no load asks
-            const bool is_whole = p + (LOADS - 1) * LINES < end && granule + (LOADS - 1) * step + WIDTH <= matrix_end;
+            const bool is_whole = p + (LOADS - 1) * LINES < whole;  // then no load asks
             if (is_whole) {
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u) {
@@ -93,7 +90,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u)
                     if (p + u * LINES < end) {
-                        of_matrix[u] = read_granule(granule + u * step, matrix_end);
+                        if (p + u * LINES < whole) of_matrix[u] = stream((const Granule*)(granule + u * step));
+                        else
+#pragma unroll
+                            for (int v = 0; v < WIDTH; ++v)
+                                if (first + j + v < count) of_matrix[u].x[v] = stream(granule + u * step + v);
                         of_x[u] = read_x(x, step_x, p + u * LINES);
                     }
             }

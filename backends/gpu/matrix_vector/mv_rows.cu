@@ -25,17 +25,6 @@ template <int COUNT> struct alignas(sizeof(T) * COUNT) Elements {
     T x[COUNT];
 };
 
-// A vector of the matrix, or what of it lies before `end`
-__device__ __forceinline__ Elements<WIDTH> read_row(const T* from, const T* end)
-{
-    if (!SHIFTED || from + WIDTH <= end) return stream((const Elements<WIDTH>*)from);
-    Elements<WIDTH> values;
-#pragma unroll
-    for (int v = 0; v < WIDTH; ++v)
-        if (from + v < end) values.x[v] = stream(from + v);
-    return values;
-}
-
 // Up to WIDTH elements of x; those of `end` and more are not read
 __device__ __forceinline__ Elements<WIDTH> read_x(const T* x, long long step_x, unsigned p, unsigned end = NOWHERE)
 {
@@ -71,10 +60,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 {
     const int lane = threadIdx.x % GROUP, block = blockIdx.x / shares, share = blockIdx.x % shares;
     const int i = block * LINES + threadIdx.x / GROUP;
-    const T *row = matrix + (long long)min(i, count - 1) * step_i, *matrix_end = matrix + (long long)(count - 1) * step_i + k;
+    const T* row = matrix + (long long)min(i, count - 1) * step_i;
     // Elements of the row before its first vector, and the share of this block behind them
     const unsigned head = SHIFTED ? min((unsigned)(-((size_t)row / sizeof(T)) % WIDTH), (unsigned)k) : 0;
     const unsigned begin = min(head + (unsigned)share * depth, (unsigned)k), end = begin + min((unsigned)depth, k - begin);
+    // Where vectors end that lie within the matrix: the last one of a row may go beyond it
+    const bool is_within = !SHIFTED || (count - 1 - i) * step_i >= WIDTH - 1;
+    const unsigned whole = is_within ? end : end - min((unsigned)WIDTH - 1, end);
     Sum sum = no_terms();
     const bool has_head = SHIFTED && share == 0 && lane < head;
     T of_head, of_x_head;
@@ -93,9 +85,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
             for (int u = 0; u < LOADS; ++u)
                 if (p + u * GROUP * WIDTH < end) {
-                    of_row[u] = read_row(row + p + u * GROUP * WIDTH, matrix_end);
+                    if (p + u * GROUP * WIDTH < whole)
+                        of_row[u] = stream((const Elements<WIDTH>*)(row + p + u * GROUP * WIDTH));
                     of_x[u] = read_x(x, step_x, p + u * GROUP * WIDTH, end);
                 }
+            if (!is_within)
+#pragma unroll
+                for (int u = 0; u < LOADS; ++u)
+#pragma unroll
+                    for (int v = 0; v < WIDTH; ++v) {
+                        const unsigned at = p + u * GROUP * WIDTH;
+                        if (at >= whole && at + v < end) of_row[u].x[v] = stream(row + at + v);
+                    }
         }
 #pragma unroll
         for (int u = 0; u < LOADS; ++u)

@@ -29,9 +29,41 @@ static sigjmp_buf escape;
 
 static void on_fault(int, siginfo_t*, void*) { fail("memory outside of every buffer is touched"); }
 
+// Where buffers of operands end, within the pages that hold them.
+struct Buffer {
+    uintptr_t begin, end, end_of_pages;
+};
+static const int BUFFERS = 4096;
+static Buffer buffers[BUFFERS];
+static int buffer_count;
+
+extern "C" void add_buffer(uintptr_t begin, uintptr_t end, uintptr_t end_of_pages)
+{
+    if (buffer_count < BUFFERS) buffers[buffer_count++] = Buffer{begin, end, end_of_pages};
+}
+
+extern "C" void remove_buffer(uintptr_t begin)
+{
+    for (int i = 0; i < buffer_count; ++i)
+        if (buffers[i].begin == begin) {
+            buffers[i] = buffers[--buffer_count];
+            return;
+        }
+}
+
+// The pages would not tell.
+void check_inside(const void* pointer, size_t bytes)
+{
+    const uintptr_t first = (uintptr_t)pointer;
+    for (int i = 0; i < buffer_count; ++i)
+        if (first >= buffers[i].begin && first < buffers[i].end_of_pages && first + bytes > buffers[i].end)
+            fail("a vector goes beyond the end of a buffer");
+}
+
 void check_aligned(const void* pointer, size_t bytes)
 {
     if ((uintptr_t)pointer % bytes) fail("a vector is not aligned");
+    check_inside(pointer, bytes);
 }
 
 // --------------------------------------------------------------------------------------------------------- the fibers

@@ -56,7 +56,8 @@ extern Index3 threadIdx, blockIdx, blockDim, gridDim;
 namespace shim {
 
 [[noreturn]] void fail(const char* what);
-void check_aligned(const void* pointer, size_t bytes);
+void check_inside(const void* pointer, size_t bytes);  // of the buffer that it begins in
+void check_aligned(const void* pointer, size_t bytes);  // and that
 
 enum State { NEW, WAITING, MEETING, DONE };  // WAITING for the block, MEETING its warp
 

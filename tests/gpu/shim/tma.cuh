@@ -127,6 +127,7 @@ inline void copy_run(unsigned to, const void* from, int bytes, unsigned barrier)
     shim::Barrier& it = shim::barrier_at(barrier);
     if (it.run_count == 32) shim::fail("the shim has no room for more copies");
     if (bytes % 16 || to % 16 || (unsigned long long)from % 16) shim::fail("a run is no granules");
+    shim::check_inside(from, bytes);
     it.runs[it.run_count++] = {to, from, bytes};
 }
 
