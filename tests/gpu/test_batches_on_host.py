@@ -113,6 +113,22 @@ def test_more_products_than_a_grid_is_long_and_more_dimensions_than_a_launch_has
         assert np.array_equal(gemm(a, b, backend="gpu-tuned").get(), expected("plus_times", a, b))
 
 
+@pytest.mark.parametrize("dtype", ("float64", "float32", "int8"))
+def test_triangles_of_small_products(gpu, dtype):
+    """Tiles of warps that the diagonal cuts, one or several a product: nothing above it is written."""
+    for products, n, k in ((3, 4, 4), (2, 17, 17), (3, 33, 5)):
+        a, b = numbers(gpu, products, n, k, dtype=dtype), numbers(gpu, products, k, n, dtype=dtype, seed=1)
+        want = np.tril(a.get() @ b.get())
+        for _ in range(2):
+            assert np.array_equal(gemm(a, b, triangle="d").get(), want)
+            out = gpu.full((products, n, n), 7, dtype)
+            gemm(a, b, triangle="d", out=out)
+            assert np.array_equal(out.get(), want + np.triu(np.full((n, n), 7, dtype), 1))
+        c = gpu.full((products, n, n), 2, dtype)
+        gemm(a, b, c, triangle="d", out=c)
+        assert np.array_equal(c.get(), want + 2)
+
+
 def test_the_k_that_elements_come_from(gpu):
     for of_a, of_b in (((4,), (4,)), ((2, 1), (3,))):
         a, b = numbers(gpu, *of_a, 5, 9), numbers(gpu, *of_b, 9, 6, seed=1)

@@ -1,5 +1,6 @@
 """Tensor cores, packed elements, cuBLAS and peers without a GPU: what they decline, plan and launch; they compile."""
 
+import dataclasses
 import importlib.util
 
 import numpy as np
@@ -254,6 +255,21 @@ def test_error_of_three_tf32_products_is_stated_and_float64_has_none():
         bound = TENSOR_CORE.extra_error(TENSOR_CORE.plan(problem, detect()), Operands.generate(problem, 1))
         assert (bound == 0) == is_exact
         assert bound < 1e-4
+
+
+@pytest.mark.parametrize("backend", (TENSOR_CORE, CUBLAS), ids=lambda backend: backend.name)
+def test_what_is_cut_off_beside_subnormal_operands_is_stated(backend):
+    """As seen on an H100: 65504 x 2^-24 counts as 65504 x 2^-14, beside which a term of 4e-8 is lost."""
+    problem = product((1, 1, 3), operand_dtype=np.dtype(np.float16))
+    b = np.array([[2.0**-24], [0.2], [0.0]], np.float16)
+    operands = Operands(np.array([[65504, 2e-7, 1]], np.float16), b, None, np.empty((1, 1), np.float32))
+    plan = backend.plan(problem, detect())
+    assert 3.6e-8 < backend.extra_error(plan, operands) < 2e-6
+    twice = dataclasses.replace(problem, alpha=2.0)
+    assert backend.extra_error(backend.plan(twice, detect()), operands) >= 2 * backend.extra_error(plan, operands)
+    operands.a[0, 1], b[0, 0] = 2, 1
+    assert backend.extra_error(plan, operands) == 0
+    assert not backend.loosens(problem), "no other backend of 16 bits is as fast"
 
 
 # 3xTF32 by wgmma, which a machine without a GPU does not choose.

@@ -28,6 +28,14 @@ def numbers(gpu, *shape, dtype="float32", seed=0, order="C"):
     return gpu.array(np.asarray(np.random.default_rng(seed).integers(-9, 9, shape), dtype, order))
 
 
+# Matrices that are used as they lie, by columns, and with rows in the other order.
+LAYOUTS = {
+    "rows": lambda gpu, m, n, seed: numbers(gpu, m, n, seed=seed),
+    "columns": lambda gpu, m, n, seed: numbers(gpu, n, m, seed=seed).T,
+    "backwards": lambda gpu, m, n, seed: numbers(gpu, m, n, seed=seed)[::-1],
+}
+
+
 def expected(semiring, a, b):
     if semiring == "plus_times":
         return a.get() @ b.get()
@@ -250,6 +258,18 @@ def test_which_k_it_was(gpu, monkeypatch):
         assert np.array_equal(got[0].get(), product)
         assert np.array_equal(got[1].get(), argk)
         monkeypatch.setattr("harness.api.argk.Locator", lambda *_: pytest.fail("it was not remembered"))
+
+
+@pytest.mark.parametrize("of_b", LAYOUTS)
+@pytest.mark.parametrize("of_a", LAYOUTS)
+def test_which_k_it_was_of_operands_that_are_copied(gpu, of_a, of_b):
+    """The second call is the first that is repeated; it gets other values, the third those of the first."""
+    for seed in (0, 4, 0):
+        a, b = LAYOUTS[of_a](gpu, 7, 9, seed), LAYOUTS[of_b](gpu, 9, 6, seed + 1)
+        best, argk = gemm_argk(a, b)
+        terms = a.get()[:, :, None] + b.get()[None]
+        assert np.array_equal(best.get(), terms.min(1))
+        assert np.array_equal(argk.get(), terms.argmin(1))
 
 
 def test_every_step_goes_to_the_current_stream(gpu):

@@ -175,19 +175,22 @@ def test_16_bits_by_columns_are_left_to_wgmma_which_reads_them_as_they_lie():
     assert units == {"CCC": "mma", "CFC": "wgmma", "FCC": "wgmma"}
 
 
+@pytest.mark.parametrize("gap", (0, 1, 72))
 @pytest.mark.parametrize("layout", ("CCC", "FCC", "CFC", "FFC"))
-def test_every_plan_of_16_bits_is_legal_as_operands_lie(monkeypatch, layout):
+def test_every_plan_of_16_bits_is_legal_as_operands_lie(monkeypatch, layout, gap):
     monkeypatch.setattr(type(RUNGS["gpu-tensor-core"]), "_has_wgmma", lambda self: True)
     narrow, rung = np.dtype(pytest.importorskip("ml_dtypes").bfloat16), RUNGS["gpu-tensor-core"]
     for m, n, k in itertools.product((1, 8, 33, 65, 72, 96, 300, 5000), (1, 24, 65, 300, 5000), (34, 2048)):
-        problem = Problem(m, n, k, dtype=np.dtype(np.float32), operand_dtype=narrow, layout=layout)
+        planned = layout if not gap else "AAC"  # rows or columns with gaps between them have any strides
+        problem = Problem(m, n, k, dtype=np.dtype(np.float32), operand_dtype=narrow, layout=planned)
         chosen = rung.plan(problem, detect())
         taken = rung.columns_taken(chosen)
         sides = (("a", m, k, layout[0]), ("b", k, n, layout[1]), ("out", m, n, "C"))
         matrices = []
         for name, rows, columns, order in sides:
             by_columns = order == "F" and name in taken
-            matrices.append(Matrix(Place(name), rows if by_columns else columns, 2, by_columns))
+            line = rows if by_columns else columns
+            matrices.append(Matrix(Place(name), line + gap * (name != "out"), 16 if gap else 2, by_columns, line=line))
         rung.program(chosen, *matrices)
 
 
