@@ -76,9 +76,9 @@ Where = Annotated[
 Names = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="All of them by default.")]
 
 
-def number(value: float) -> float:
-    """Return the value of an option, or refuse NaN, which passes every least and greatest value."""
-    if math.isnan(value):
+def number(value: float | None) -> float | None:
+    """Return the value of an option, if it is given, or refuse NaN, which passes every least and greatest value."""
+    if value is not None and math.isnan(value):
         raise typer.BadParameter("nan is no number")
     return value
 

@@ -26,7 +26,7 @@ CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
 # (x) and (+) of these are exact, so that three operands may be multiplied in any order.
 IN_ANY_ORDER = ("max_min", "min_max", "lor_land", "lxor_land")
 
-STAY = 40  # programs of one combination after the other: their kernels are compiled
+STAY = 100  # programs of one combination after the other: their kernels are compiled
 
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300)
 LONG = (257, 1000, 1025, 4097)
@@ -81,22 +81,25 @@ class Limits(NamedTuple):
 
     on_device: bool = False
     backends: tuple[str, ...] = ()  # that are asked for by name
-    share_named: int = 10  # of so many programs one names a backend
+    share_named: int = 20  # of so many programs one names a backend
     entries: tuple[str, ...] = ()  # none: all
     without: tuple[str, ...] = ()  # dtypes
     most_pairs: int = 1 << 19
     most_size: int = 300
 
 
-def combinations() -> list[Combination]:
+@functools.cache
+def combinations() -> tuple[Combination, ...]:
     """Return every semiring with every dtype that makes sense in it, and the mixed products."""
-    plain = [
-        Combination(name, dtype.name, dtype.name)
-        for name in NAMED
-        for dtype in DTYPES
-        if semiring_of(name).unsupported(dtype) is None
-    ]
-    return plain + [Combination("plus_times", wide.name, narrow.name) for narrow, wide in mixed_dtypes()]
+    return (
+        *(
+            Combination(name, dtype.name, dtype.name)
+            for name in NAMED
+            for dtype in DTYPES
+            if semiring_of(name).unsupported(dtype) is None
+        ),
+        *(Combination("plus_times", wide.name, narrow.name) for narrow, wide in mixed_dtypes()),
+    )
 
 
 def nth_program(seed: int, number: int, limits: Limits) -> Program:
@@ -296,8 +299,9 @@ def _finish(
             beside = draw.choice(list(views.values())).buffer if where == "overlap" else None
             out = tuple(room.lay(*form, beside=beside, is_out=True) for form in outs)
     values = draw.choice(VALUES)
-    if "s" in options.get("letters", "") and values in ("wide", "specials"):
-        values = "normal"  # summing over one operand first overflows where the definition does not
+    is_summed_first, is_scaled_last = "s" in options.get("letters", ""), kind.narrow == "bfloat16" and "alpha" in options
+    if (is_summed_first or is_scaled_last) and values in ("wide", "specials"):
+        values = "normal"  # these may overflow where the definition does not
     return Program(
         entry, kind.semiring, views, out, tuple(room.sizes), options, values, draw.integers(0, (1 << 31) - 1)
     )

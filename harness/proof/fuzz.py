@@ -249,7 +249,7 @@ def _laid_plainly(program: Program, index: int) -> Program:
 def _refused_by_rule(program: Program) -> str:
     """Return why the docs say that the program is refused, or nothing."""
     for name in ("alpha", "beta"):
-        if program.options.get(name) != program.options.get(name):  # noqa: PLR0124 NaN
+        if np.isnan(program.options.get(name, 0)):
             return f"{name} is NaN"
     for view in program.out:
         if not view.is_writable:
@@ -279,6 +279,8 @@ def _wrong_refusal(program: Program, memory: Memory, error: Exception) -> str:
     if isinstance(error, BackendUnavailable):
         dtypes = {view.numpy_dtype.newbyteorder("=") for view in program.operands.values()}
         of_half = HALF in dtypes and "dtype" not in program.options and not memory.on_device
+        if "dtype" in program.options and np.isinf(program.options.get("alpha", 0)):
+            return ""  # docs/mixed.md
         if of_half and (program.entry in ("gemm_argk", "symv", "syr", "syrk") or program.options.get("triangle")):
             return ""  # docs/semirings.md
         if program.backend != "auto":
@@ -446,9 +448,13 @@ def _as_matrices(program: Program, problem: Problem, result: np.ndarray) -> np.n
 
 
 def _extra_error(program: Program, problem: Problem, operands: Operands) -> float:
-    """Return what a backend that was named allows itself; one that "auto" takes, nothing."""
-    if program.backend == "auto" or is_exact(problem):
+    """Return what a backend that was named allows itself; one that "auto" takes, what docs/mixed.md says of alpha."""
+    if is_exact(problem):
         return 0.0
+    if program.backend == "auto":
+        is_scaled = problem.is_mixed and problem.alpha is not None
+        tiny = float(np.finfo(problem.dtype).smallest_normal)
+        return abs(float(problem.alpha)) * (problem.k + 1) * tiny if is_scaled else 0.0
     backend, one, here = registry.find(program.backend), problem.of_one(), machine.detect()
     plan = make_plan(backend, one, here)
     return max((backend.extra_error(plan, operands.at(i)) for i in np.ndindex(problem.batch)), default=0.0)

@@ -17,12 +17,13 @@ import numpy as np
 
 from harness.operands import float_limits, span
 from harness.problem import named_dtype
+from harness.scalars import keep_greater
 from harness.semiring import SEMIRINGS, Semiring
 
 # Semirings with functions of the user's own: one that selects and does not commute, and one that rounds.
 OWN = {
     "own_max_minus": Semiring.from_functions(
-        "own_max_minus", lambda c, t: t if t > c else c, lambda x, y: x - y, zero=-np.inf, kinds="f", is_selective=True
+        "own_max_minus", keep_greater, lambda x, y: x - y, zero=-np.inf, kinds="f", is_selective=True
     ),
     "own_plus_minus": Semiring.from_functions(
         "own_plus_minus", lambda c, t: c + t, lambda x, y: x - y, zero=0, kinds="f"

@@ -44,7 +44,7 @@ class Array:
     def swapaxes(self, i: int, j: int) -> Array:
         return Array(self.values.swapaxes(i, j), self.device.id)
 
-    def squeeze(self, axis: Any) -> Array:
+    def squeeze(self, axis: Any = None) -> Array:
         return Array(self.values.squeeze(axis), self.device.id)
 
     def diagonal(self, *axes: int) -> Array:

@@ -1,0 +1,150 @@
+"""Random programs in tests: Hypothesis as their source, memory of a GPU that the host plays, and planted faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+
+from harness.cli.fuzz import public_calls
+from harness.proof import fuzz
+from harness.proof.drawing import Combination, Limits, Seeded, draw_program
+from harness.proof.programs import View
+from tests._support.fake_cupy import Array
+
+Calls = dict[str, Callable[..., Any]]
+
+# Hypothesis would take minutes to make a program simpler.
+PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+
+# Kernels of few semirings and dtypes are compiled; sizes, layouts and calls are free.
+ON_HOST = (
+    Combination("min_plus", "float32", "float32"),
+    Combination("plus_times", "float64", "float64"),
+    Combination("plus_times", "int32", "int8"),
+    Combination("lor_land", "bool", "bool"),
+)
+ON_GPU = (Combination("min_plus", "float32", "float32"), Combination("plus_times", "float64", "float64"))
+SMALL_HOST = Limits(most_pairs=1 << 14, most_size=65)
+SMALL_GPU = Limits(
+    on_device=True,
+    entries=("gemm", "gemm_argk", "einsum", "gemv", "symv", "ger", "syr", "syrk"),  # without other calls of CuPy
+    most_pairs=1 << 11,
+    most_size=33,
+)
+
+
+class Drawn:
+    """Hypothesis as the source of a program."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    def integers(self, low: int, high: int) -> int:
+        return self._data.draw(st.integers(low, high))
+
+    def choice(self, options: Sequence[Any]) -> Any:
+        return self._data.draw(st.sampled_from(list(options)))
+
+
+class PlayedMemory:
+    """Arrays of a `HostGpu`."""
+
+    on_device = True
+
+    def __init__(self, gpu: Any) -> None:
+        self._gpu = gpu
+
+    def place(self, buffer: np.ndarray) -> Array:
+        placed: Array = self._gpu.empty(buffer.shape, buffer.dtype)
+        placed.set(buffer)
+        return placed
+
+    def store(self, placed: Array, buffer: np.ndarray) -> None:
+        placed.set(buffer)
+
+    def view(self, placed: Array, view: View) -> Array:
+        return Array(view.of(placed.values), placed.device.id)
+
+    def fetch(self, array: Array) -> np.ndarray:
+        return array.get()
+
+
+def is_found(fault: str, memory: fuzz.Memory, limits: Limits, kind: Combination, most: int = 400) -> str:
+    """Return what the first of some random programs is told to be wrong that meets a planted fault."""
+    calls = FAULTS[fault](public_calls(), memory)
+    for number in range(most):
+        outcome = fuzz.run(draw_program(Seeded(number), kind, limits), calls, memory)
+        if outcome.wrong:
+            return outcome.wrong
+    return ""
+
+
+def _values(x: Any) -> np.ndarray:
+    values: np.ndarray = getattr(x, "values", x)
+    return values
+
+
+def _argk_again(calls: Calls, memory: fuzz.Memory) -> Calls:
+    """A further product of a layout by columns is refused, as an option of a constructor was."""
+    seen = set()
+
+    def gemm_argk(a: Any, b: Any, **options: Any) -> Any:
+        layout = a.shape, b.shape, a.strides, b.strides
+        if layout in seen and abs(a.strides[-1]) > a.itemsize:
+            raise TypeError("of() got an unexpected keyword argument")
+        seen.add(layout)
+        return calls["gemm_argk"](a, b, **options)
+
+    return {**calls, "gemm_argk": gemm_argk}
+
+
+def _triangles(calls: Calls, memory: fuzz.Memory) -> Calls:
+    """Of a batch of triangles what is above the diagonal is written."""
+
+    def gemm(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
+        result = calls["gemm"](a, b, *rest, **options)
+        if options.get("triangle") == "d" and result.ndim > 2 and min(result.shape) > 1:
+            _values(result)[..., 0, 1] += 3
+        return result
+
+    return {**calls, "gemm": gemm}
+
+
+def _last_column(calls: Calls, memory: fuzz.Memory) -> Calls:
+    """The second product of a layout has a wrong last column."""
+    seen = set()
+
+    def gemm(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
+        layout = a.shape, b.shape, a.strides, b.strides
+        result = calls["gemm"](a, b, *rest, **options)
+        if layout in seen and b.strides[-1] > b.itemsize and result.size:
+            _values(result)[..., -1] = 77
+        seen.add(layout)
+        return result
+
+    return {**calls, "gemm": gemm}
+
+
+def _operand(calls: Calls, memory: fuzz.Memory) -> Calls:
+    """The last element of an operand is negated."""
+
+    def gemm(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
+        result = calls["gemm"](a, b, *rest, **options)
+        x = _values(b)
+        if x.size > 1 and x.flags.writeable:
+            x[(-1,) * x.ndim] *= -1
+        return result
+
+    return {**calls, "gemm": gemm}
+
+
+FAULTS = {
+    "argk again": _argk_again,
+    "batch of triangles": _triangles,
+    "last column again": _last_column,
+    "operand written": _operand,
+}

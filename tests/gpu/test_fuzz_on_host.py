@@ -1,0 +1,32 @@
+"""Random programs over the public calls on the GPU that the host plays, and planted faults that they must find."""
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from harness.cli.fuzz import public_calls
+from harness.proof import fuzz
+from harness.proof.drawing import draw_program
+from tests._support import programs
+from tests.gpu.host_kernels import COMPILER
+
+pytestmark = [
+    pytest.mark.no_cover,
+    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # of NumPy, which plays cuBLAS
+]
+
+
+@pytest.mark.parametrize("kind", programs.ON_GPU, ids=lambda kind: f"{kind.semiring}-{kind.narrow}")
+@hypothesis.settings(max_examples=40, phases=programs.PHASES, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(data=st.data())
+def test_public_calls_on_a_gpu(gpu, kind, data):
+    program = draw_program(programs.Drawn(data), kind, programs.SMALL_GPU)
+    outcome = fuzz.run(program, public_calls(), programs.PlayedMemory(gpu))
+    assert not outcome.wrong, f"{outcome.wrong}\n{program.to_json()}"
+
+
+@pytest.mark.parametrize(("fault", "told"), [("argk again", "TypeError"), ("batch of triangles", "above the diagonal")])
+def test_planted_faults_are_found(gpu, fault, told):
+    limits = programs.SMALL_GPU._replace(entries=("gemm_argk",) if "argk" in fault else ("gemm",))
+    assert told in programs.is_found(fault, programs.PlayedMemory(gpu), limits, programs.ON_GPU[0])

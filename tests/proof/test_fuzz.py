@@ -1,0 +1,105 @@
+"""Random programs over the public calls on the host, and planted faults that they must find."""
+
+import dataclasses
+import json
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.cli.fuzz import public_calls
+from harness.proof import fuzz
+from harness.proof.drawing import Limits, Seeded, combinations, draw_program, nth_program
+from harness.proof.programs import Program, View, contents
+from tests._support import programs
+
+MIN_PLUS = programs.ON_HOST[0]
+
+
+@pytest.mark.parametrize("kind", programs.ON_HOST, ids=lambda kind: f"{kind.semiring}-{kind.narrow}")
+@hypothesis.settings(max_examples=40, phases=programs.PHASES)
+@hypothesis.given(data=st.data())
+def test_public_calls_on_the_host(kind, data):
+    program = draw_program(programs.Drawn(data), kind, programs.SMALL_HOST)
+    outcome = fuzz.run(program, public_calls(), fuzz.HostMemory())
+    assert not outcome.wrong, f"{outcome.wrong}\n{program.to_json()}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("argk again", "TypeError: of()"),
+        ("batch of triangles", "above the diagonal"),
+        ("last column again", "is wrong"),
+        ("operand written", "is no element of the result"),
+    ],
+)
+def test_planted_faults_are_found(fault, told):
+    assert told in programs.is_found(fault, fuzz.HostMemory(), programs.SMALL_HOST, MIN_PLUS)
+
+
+def test_a_refusal_against_the_rules_is_found():
+    def refuse(**_):
+        raise programs.fuzz.ProblemError("gemv: it is too late")
+
+    calls = dict.fromkeys(public_calls(), refuse)
+    program = draw_program(Seeded(2), MIN_PLUS, Limits(entries=("gemv",)))
+    assert "refused: gemv: it is too late" in fuzz.run(program, calls, fuzz.HostMemory()).wrong
+
+
+def test_a_program_that_must_be_refused_and_is_computed_is_found():
+    out = View(2, "float32", (3, 3), (4, 4), 0)  # its elements share memory
+    operands = {name: View(i, "float32", (3, 3), (12, 4), 0) for i, name in enumerate("ab")}
+    program = Program("gemm", "min_plus", operands, (out,), (36, 36, 20))
+    assert fuzz.run(program, public_calls(), fuzz.HostMemory()).refusal == "gemm: out cannot take the result"
+    calls = {"gemm": lambda out, **_: out}
+    assert "computed, where elements of out share memory" in fuzz.run(program, calls, fuzz.HostMemory()).wrong
+
+
+class TestPrograms:
+    def test_a_line_is_the_program(self):
+        for number, kind in enumerate(combinations()):
+            program = draw_program(Seeded(number), kind, Limits())
+            line = program.to_json()
+            assert Program.from_json(line).to_json() == line
+            assert "\n" not in line
+
+    def test_first_and_third_call_have_the_same_operands(self):
+        program = draw_program(Seeded(3), MIN_PLUS, Limits())
+        first, second, third = (contents(program, turn) for turn in fuzz.TURNS)
+        assert all(map(np.array_equal, first, third))
+        assert not all(map(np.array_equal, first, second))
+
+    def test_seed_and_number_are_the_program(self):
+        assert nth_program(5, 17, Limits()) == nth_program(5, 17, Limits())
+
+    def test_every_array_lies_in_its_buffer(self):
+        for number in range(300):
+            program = draw_program(Seeded(number), combinations()[number % 90], Limits())
+            for view in (*program.operands.values(), *program.out):
+                begin, end = view.span
+                assert 0 <= begin <= end <= program.buffers[view.buffer]
+
+    def test_what_a_fault_does_not_need_is_left_out(self):
+        program = dataclasses.replace(
+            draw_program(Seeded(8), MIN_PLUS, Limits(entries=("gemm",))), options={"alpha": 2.0, "threads": 1}
+        )
+        simplest = fuzz.shrunk(program, lambda candidate: "alpha" in candidate.options)
+        assert simplest.options == {"alpha": 2.0}
+        assert simplest.operands.keys() == {"a", "b"}
+        assert not simplest.out
+
+
+def test_the_command_runs_a_program_and_says_what_is_wrong():
+    program = draw_program(Seeded(8), MIN_PLUS, Limits(entries=("gemm",)))
+    ran = CliRunner().invoke(app, ["check", "--program", program.to_json()])
+    assert ran.exit_code == 0, ran.output
+    assert "1 programs of 3 calls" in ran.output
+    record = json.loads(program.to_json())
+    record["operands"]["a"]["shape"][-1] += 1  # no product
+    ran = CliRunner().invoke(app, ["check", "--program", json.dumps(record)])
+    assert ran.exit_code == 1
+    assert "wrong 1 times" in ran.output
