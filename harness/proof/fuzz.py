@@ -448,16 +448,25 @@ def _as_matrices(program: Program, problem: Problem, result: np.ndarray) -> np.n
 
 
 def _extra_error(program: Program, problem: Problem, operands: Operands) -> float:
-    """Return what a backend that was named allows itself; one that "auto" takes, what docs/mixed.md says of alpha."""
+    """Return what is allowed beyond the bound of `verify`: what a named backend says, and what alpha may lose.
+
+    Ordinary factors are alpha A and B, and alpha A may underflow; mixed sums are scaled when they may have underflowed
+    (docs/mixed.md).
+    """
     if is_exact(problem):
         return 0.0
+    extra, info = 0.0, np.finfo(problem.dtype)
+    if problem.alpha is not None and problem.is_mixed:
+        extra = abs(float(problem.alpha)) * (problem.k + 1) * float(info.smallest_normal)
+    elif problem.alpha is not None and problem.semiring.multiply.name == "times":
+        largest = np.abs(operands.b[np.isfinite(operands.b)].astype(np.float64)).max(initial=0)
+        extra = problem.k * float(info.smallest_subnormal) * float(largest)
     if program.backend == "auto":
-        is_scaled = problem.is_mixed and problem.alpha is not None
-        tiny = float(np.finfo(problem.dtype).smallest_normal)
-        return abs(float(problem.alpha)) * (problem.k + 1) * tiny if is_scaled else 0.0
+        return extra
     backend, one, here = registry.find(program.backend), problem.of_one(), machine.detect()
     plan = make_plan(backend, one, here)
-    return max((backend.extra_error(plan, operands.at(i)) for i in np.ndindex(problem.batch)), default=0.0)
+    own = max((backend.extra_error(plan, operands.at(i)) for i in np.ndindex(problem.batch)), default=0.0)
+    return max(extra, own)
 
 
 def _check_above(program: Program, problem: Problem, before: list[np.ndarray], result: np.ndarray) -> None:

@@ -44,15 +44,6 @@ class Array:
     def swapaxes(self, i: int, j: int) -> Array:
         return Array(self.values.swapaxes(i, j), self.device.id)
 
-    def squeeze(self, axis: Any = None) -> Array:
-        return Array(self.values.squeeze(axis), self.device.id)
-
-    def diagonal(self, *axes: int) -> Array:
-        return Array(self.values.diagonal(*axes), self.device.id)
-
-    def transpose(self, *axes: Any) -> Array:
-        return Array(self.values.transpose(*axes), self.device.id)
-
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
 
