@@ -34,13 +34,19 @@ class VectorCode:
         return ir.Constant(self.vector, [number] * self.lanes)
 
     def edge(self, builder: Builder, count: Value) -> Value:
-        """Return the edge of a vector whose first `count` lanes exist, for `load` and `store`: a mask or `count`."""
+        """Return the edge of a vector whose first `count` lanes exist, for `load` and `store`: a mask or `count`.
+
+        None may exist, or all. To shift a number by all of its bits is undefined: LLVM then took the first for sure.
+        """
         if not self.masks:
             return count
-        bits = ir.IntType(self.lanes)
-        missing = builder.sub(v.size(self.lanes), count)
-        narrow = builder.trunc(missing, bits) if self.lanes < 64 else missing
-        return builder.bitcast(builder.lshr(ir.Constant(bits, -1), narrow), ir.VectorType(v.BIT, self.lanes))
+        if self.lanes < 64:
+            first = builder.sub(builder.shl(v.size(1), count), v.size(1))
+            bits = builder.trunc(first, ir.IntType(self.lanes))
+        else:
+            first = builder.lshr(v.size(-1), builder.sub(v.size(64), count))
+            bits = builder.select(builder.icmp_unsigned("==", count, v.size(0)), v.size(0), first)
+        return builder.bitcast(bits, ir.VectorType(v.BIT, self.lanes))
 
     def first_lanes(self, builder: Builder, count: Value) -> Value:
         """Return a vector of bits: which lanes are among the first `count`."""
