@@ -140,7 +140,7 @@ def _findings(
     from harness.run.process import WorkerFailed, WorkerProcess
 
     if in_process:
-        yield from (contract.Finding(**item) for item in factory(**arguments))
+        yield from (contract.Finding(**item) for item in factory(**arguments))  # type: ignore[arg-type]
         return
     worker, last = WorkerProcess(), "nothing"
     try:

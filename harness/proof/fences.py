@@ -8,9 +8,9 @@ raises SIGSEGV, where nothing is mapped, ends the process as ever.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
-import dataclasses
 import functools
 import mmap
 import os
@@ -29,17 +29,21 @@ Side = Literal["after", "before"]
 SIDES: tuple[Side, ...] = ("after", "before")
 
 _PAGE, _NO_ACCESS, _OPEN = mmap.PAGESIZE, 0, mmap.PROT_READ | mmap.PROT_WRITE
-_FILL = 0xA5  # bytes of fences, and of gaps between rows
+_FENCE = 16 * _PAGE  # bytes on each side
+_FILL = 0xFF  # bytes of gaps between rows, NaN and no bool; and of the nearest page of each fence
 _SIGSEGV, _SA_SIGINFO = 11, 4
 _SIGINFO = struct.Struct("=16xQ")  # of siginfo_t on 64-bit Linux, si_addr
 
 
 class _Fenced(NamedTuple):
-    """Where an array lies between its fences: addresses, of its first byte and behind its last."""
+    """An array between its fences, by addresses: of its first byte and behind its last, and of all that is mapped."""
 
     text: str
     low: int
     high: int
+    begin: int
+    end: int
+    memory: weakref.ref[mmap.mmap]
 
 
 class _Action(ctypes.Structure):
@@ -55,8 +59,8 @@ class _Action(ctypes.Structure):
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-# Memory that is fenced, for as long as an array lies in it.
-_placed: weakref.WeakKeyDictionary[mmap.mmap, _Fenced] = weakref.WeakKeyDictionary()
+# What was fenced last; a product is over, and its arrays may be gone, when a fault is told.
+_placed: collections.deque[_Fenced] = collections.deque(maxlen=256)
 
 
 def missing() -> str | None:
@@ -79,24 +83,24 @@ def fenced(x: np.ndarray, side: Side, name: str = "an array") -> np.ndarray:
     low, high = span(x.shape, x.strides, x.itemsize) if x.size else (0, 0)
     size = high - low
     room = -(-size // _PAGE) * _PAGE
-    memory = mmap.mmap(-1, room + 2 * _PAGE)
+    memory = mmap.mmap(-1, room + 2 * _FENCE)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    ctypes.memset(begin, _FILL, len(memory))
-    first = _PAGE + (room - size if side == "after" else 0)
+    ctypes.memset(begin + _FENCE - _PAGE, _FILL, room + 2 * _PAGE)
+    first = _FENCE + (room - size if side == "after" else 0)
     y = np.ndarray(x.shape, x.dtype, memory, first - low, x.strides)
     y[...] = x
     y.flags.writeable = x.flags.writeable
-    for page in (begin, begin + _PAGE + room):
-        _protect(page, _NO_ACCESS)
-    text = f"{name} ({x.dtype.name} of {x.shape}, strides {x.strides})"
-    _placed[memory] = _Fenced(text, begin + first, begin + first + size)
+    for fence in (begin, begin + _FENCE + room):
+        _protect(fence, _FENCE)
+    text, end = f"{name} ({x.dtype.name} of {x.shape}, strides {x.strides})", begin + len(memory)
+    _placed.append(_Fenced(text, begin + first, begin + first + size, begin, end, weakref.ref(memory)))
     return y
 
 
 def fenced_operands(operands: Operands, side: Side) -> Operands:
     """Return equal operands, each beside a page that may not be touched."""
-    fields = {field.name: getattr(operands, field.name) for field in dataclasses.fields(operands)}
-    return Operands(**{name: None if x is None else fenced(x, side, name) for name, x in fields.items()})
+    a, b, c, out = (x if x is None else fenced(x, side, name) for name, x in vars(operands).items())
+    return Operands(a, b, c, out)  # type: ignore[arg-type]  # c alone may be None
 
 
 @contextlib.contextmanager
@@ -123,21 +127,23 @@ def watched() -> Iterator[None]:
 
 def _told(address: int) -> str:
     """Return what lies at `address`, and close the fence again."""
-    for memory, (text, low, high) in list(_placed.items()):
-        begin = (low // _PAGE - 1) * _PAGE
-        if begin <= address < begin + len(memory):
-            page = address // _PAGE * _PAGE
-            is_written = ctypes.string_at(page, _PAGE) != bytes([_FILL]) * _PAGE
-            ctypes.memset(page, _FILL, _PAGE)
-            _protect(page, _NO_ACCESS)
+    for text, low, high, begin, end, memory in reversed(_placed):
+        if begin <= address < end:
+            how = "touched"
+            if memory() is not None:
+                page = address // _PAGE * _PAGE
+                content = ctypes.string_at(page, _PAGE)
+                how = "read" if content == content[:1] * _PAGE and content[0] in (0, _FILL) else "written"
+                ctypes.memset(page, _FILL, _PAGE)
+                _protect(page, _PAGE)
             beyond = f"{address - high} bytes behind the end"
             where = beyond if address >= high else f"{low - address} bytes before the begin"
-            return f"{'written' if is_written else 'read'} {where} of {text}"
+            return f"{how} {where} of {text}"
     return f"address {address:#x}, beside no operand"
 
 
-def _protect(address: int, access: int) -> None:
-    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(_PAGE), access) != 0:
+def _protect(address: int, size: int) -> None:
+    if _LIBC.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), _NO_ACCESS) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
@@ -174,7 +180,7 @@ def _handler() -> tuple[int, int]:
             write(into, info, size)
 
     _kept.append(handle)
-    return handle.address, out
+    return int(handle.address), out
 
 
 _kept: list[Any] = []  # the handler, which may be called until the process ends

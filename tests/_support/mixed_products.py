@@ -20,8 +20,9 @@ from backends.cpu.mixed import Mixed
 from harness import Operands, Problem, machine
 from harness.plan import Plan
 from harness.problem import MIXED, mixed_dtypes
+from harness.proof import fences
 from harness.tuning.amx import AMX_TILE
-from tests._support.fenced_products import fenced
+from tests._support.simd_products import lay_out
 
 HERE = machine.detect()
 # Dtypes that are packed in words; float32 is copied as float64.
@@ -113,17 +114,20 @@ def main(which: str) -> None:
     """Compute products between fences, by all ways or by the "best" of each dtype."""
     numbers = itertools.count()
     ways = [next(way for way in WAYS if way.narrow == dtype) for dtype in NARROW.values()] if which == "best" else WAYS
-    for way, at_end in itertools.product(ways, (True, False)):
+    for way, side in itertools.product(ways, fences.SIDES):
         for m, n, k in itertools.product((1, way.mr + 1), (1, way.lanes - 1, way.nr + 1), (1, 3, 37, 66)):
             number = next(numbers)
             problem = way.problem(m, n, k)
             drawn = Operands.generate(problem, number)
-            placed = []
-            for x, order in zip((drawn.a, drawn.b, drawn.out), ("CCC", "CCC", "FFF", "FCC")[number % 4], strict=True):
-                placed.append(fenced(x.shape, x.dtype, order, at_end, gap=number % 3))
-                placed[-1][...] = x
-            a, b, out = placed
-            assert_right(problem, drawn, compute(way, Operands(a, b, None, out), problem))
+            by_columns, tight = ("", "", "abd", "a")[number % 4], "" if number % 3 else "tight "
+            orders = (tight + ("columns" if name in by_columns else "rows") for name in "abd")
+            a, b, out = (
+                fences.fenced(lay_out(x, order), side)
+                for x, order in zip((drawn.a, drawn.b, drawn.out), orders, strict=True)
+            )
+            with fences.watched():
+                result = compute(way, Operands(a, b, None, out), problem)
+            assert_right(problem, drawn, result)
     print(next(numbers), *ways)  # noqa: T201 (for the test that started this)
 
 

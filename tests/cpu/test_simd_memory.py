@@ -2,15 +2,10 @@
 
 import gc
 import itertools
-import os
-import signal
-import subprocess
-import sys
 import threading
 import types
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,34 +14,69 @@ from backends.cpu._compile import scratch as compile_scratch
 from backends.cpu._compile.scratch import HUGE_PAGE, Scratch, scratch
 from backends.cpu._simd import argument_table
 from backends.cpu._simd.part import Part
+from backends.cpu._vector import vectors
 from harness import Operands, Semiring, free_memory, machine
+from harness.errors import VerificationError
+from harness.proof import fences
 from harness.proof.verify import verify
-from tests._support.simd_products import BACKEND, GUARDED, KERNELS, PACKS, check
+from tests._support.planted_kernels import compile_anew
+from tests._support.simd_products import BACKEND, GUARDED, KERNELS, PACKS, Kernel, check, lay_out
 from tests._support.units import needs_masks
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAIN = next(kernel for kernel in KERNELS if kernel.semiring == "plus_times")
 
 
-def run_fenced(*bug, **environment):
-    command = [sys.executable, "-m", "tests._support.fenced_products", *bug]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=200, check=False
-    )
+ORDERS = ("rows", "rows", "rows"), ("columns", "rows", "rows"), ("rows", "columns", "rows"), ("columns",) * 3
+
+
+def run_fenced(kernel, numbers):
+    """Compute products around every edge of a tile between fences, and prove them right."""
+    mr, nr, lanes = kernel.mr, kernel.nr, kernel.lanes
+    for m, n, k in itertools.product((1, mr + 1, 3 * mr), (1, max(lanes - 1, 1), nr + 1, 2 * nr), (1, 7, 100)):
+        number = next(numbers)
+        problem = kernel.problem(m, n, k)
+        drawn = Operands.generate(problem, number)
+        for side in fences.SIDES:
+            tight = "" if number % 3 else "tight "
+            laid = (
+                lay_out(x, tight + order)
+                for x, order in zip((drawn.a, drawn.b, drawn.out), ORDERS[number % 4], strict=True)
+            )
+            a, b, out = (fences.fenced(x, side) for x in laid)
+            with fences.watched():
+                BACKEND.prepare(kernel.plan(problem, **PACKS[number % 4]), Operands(a, b, None, out)).run()
+            verify(problem, drawn, out, seed=1)
 
 
 class TestFences:
-    """Operands that lie between pages that may not be touched."""
+    """Operands that lie beside memory that may not be touched."""
 
-    def test_nothing_outside_the_operands_is_touched(self):
-        finished = run_fenced()
-        assert finished.returncode == 0, finished.stderr
-        assert int(finished.stdout) == 2 * 36 * len(KERNELS)
+    @pytest.mark.parametrize("kernel", KERNELS, ids=str)
+    def test_nothing_outside_the_operands_is_touched(self, kernel):
+        run_fenced(kernel, itertools.count())
 
-    @pytest.mark.parametrize("bug", ("reads whole vectors", "writes whole vectors"))
-    def test_a_vector_that_ignores_the_edge_is_seen(self, bug):
-        finished = run_fenced(bug, GEMM_HARNESS_CACHE="")
-        assert finished.returncode == -signal.SIGSEGV, finished.stderr
+    @pytest.mark.parametrize("kernel", KERNELS, ids=str)
+    def test_rows_that_end_with_a_whole_vector_are_not_read_on(self, kernel):
+        """The column left after whole vectors is a dot product along k: its last vector has no lane."""
+        problem = kernel.problem(7, kernel.nr + 1, 1024)
+        drawn = Operands.generate(problem, 1)
+        operands = fences.fenced_operands(drawn, "after")
+        with fences.watched():
+            BACKEND.prepare(kernel.plan(problem, mc=16 * kernel.mr, kc=1024), operands).run()
+        verify(problem, drawn, operands.out, seed=1)
+
+    @pytest.mark.parametrize(("bug", "method"), (("read", "load"), ("written", "store")))
+    def test_a_vector_that_ignores_the_edge_is_seen(self, bug, method, monkeypatch):
+        load, store = vectors.VectorCode.load, vectors.VectorCode.store
+        whole = {
+            "load": lambda code, b, place, edge=None: load(code, b, place),
+            "store": lambda code, b, x, place, edge=None: store(code, b, x, place),
+        }
+        monkeypatch.setattr(vectors.VectorCode, method, whole[method])
+        compile_anew(monkeypatch)
+        kernel = Kernel("plus_times", "float64", KERNELS[0].unit, 1, 1)
+        with pytest.raises(VerificationError, match=f"touched: {bug} 0 bytes behind the end of"):
+            run_fenced(kernel, itertools.count())
 
 
 class _Marked:

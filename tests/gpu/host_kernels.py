@@ -27,6 +27,7 @@ from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
 from backends.gpu._program.program import Kernel, Matrix, Place, Program, Step
 from backends.gpu._program.tensor_map import ITEMSIZES, TensorMap
 from harness.operands import Operands
+from harness.proof import fences
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 SHIM = Path(__file__).parent / "shim"
@@ -44,8 +45,6 @@ _ALONE, _EMULATED = ("-O0", "-lgcc"), ("-O1", "-lgcc")
 _WITH_LIBRARIES = ("-O2", "-Wl,--no-as-needed", "-lm", "-lc", "-lgcc")
 # Of the shim, what emulates tensor cores: many operations for each of theirs, worth the time of an optimizing compiler.
 _TENSOR_CORES = re.compile(r'^#line 1 "(mma_intrinsics|wgmma).cuh"$', re.MULTILINE)
-_NO_ACCESS = 0
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _Dimensions = ctypes.c_uint * 3
 
 
@@ -176,16 +175,11 @@ def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
 
     No vector that a kernel loads or stores may go beyond its end, where that is within a page.
     """
-    size, page = elements * dtype.itemsize, mmap.PAGESIZE
-    room = -(-size // page) * page
-    memory = mmap.mmap(-1, room + 2 * page)
-    memory[page : page + room] = b"\xff" * room
-    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    for place in (begin, begin + page + room):
-        assert _LIBC.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(page), _NO_ACCESS) == 0
-    buffer = np.ndarray(elements, dtype, memory, page + (room - size if at_end else 0))
-    runtime, pages, address = load_runtime(), begin + page, buffer.ctypes.data
-    runtime.add_buffer(*map(ctypes.c_size_t, (pages, address + size, pages + room)))
+    poisoned = np.full(elements * dtype.itemsize, 0xFF, np.uint8).view(dtype)
+    buffer = fences.fenced(poisoned, "after" if at_end else "before")
+    runtime, begin, page = load_runtime(), buffer.ctypes.data, mmap.PAGESIZE
+    end, pages = begin + buffer.nbytes, begin // page * page
+    runtime.add_buffer(*map(ctypes.c_size_t, (pages, end, -(-end // page) * page)))
     weakref.finalize(buffer, runtime.remove_buffer, ctypes.c_size_t(pages)).atexit = False
     return buffer
 
