@@ -28,6 +28,7 @@ from harness import (
 from harness.api.argk import locator, numbering
 from harness.proof import reference
 from harness.tuning import argk as tuning_argk
+from tests._support.bools import assert_bools, bools_of_any_byte, truth
 from tests._support.simd_products import BACKEND, Kernel
 
 SELECTIVE = tuple(name for name, semiring in SEMIRINGS.items() if semiring.add.is_selective)
@@ -273,6 +274,19 @@ def test_batches_of_rows_and_columns_in_any_layout_write_nothing_beside_the_resu
         for room in rooms:
             assert (room[:around] == 77).all(), what
             assert (room[-around:] == 77).all(), what
+
+
+@pytest.mark.parametrize("backend", ["cpu-simd", "cpu-packed"])
+def test_any_byte_but_0_of_a_bool_is_true(backend, rng):
+    for batch, (m, n, k) in itertools.product([(), (3,)], [(1, 1, 1), (20, 33, 64), (7, 9, 130), (2, 3, 300)]):
+        a, b = (bools_of_any_byte(rng, (*batch, *shape)) for shape in ((m, k), (k, n)))
+        b = b.mT.copy().mT  # by columns
+        for _ in range(3):  # remembered calls read the operands anew
+            terms = truth(a)[..., :, :, None] & truth(b)[..., None, :, :]
+            product, argk = gemm_argk(a, b, semiring="lor_land", backend=backend)
+            assert_bools(product, terms.any(-2))
+            assert np.array_equal(argk, np.where(terms.any(-2), terms.argmax(-2), -1))
+            a[...] = bools_of_any_byte(rng, a.shape)
 
 
 def test_operands_that_need_no_copy_are_read_where_they_lie(rng):

@@ -7,6 +7,7 @@ from scipy.sparse import csgraph, csr_array
 from harness import BackendUnavailable, ProblemError
 from harness.api import predecessors
 from harness.paths import CLOSED, METHODS, closure, shortest_paths
+from tests._support.bools import assert_bools, bools_of_any_byte, truth
 
 BACKEND = "cpu-numpy"
 WAYS = [("blocked", 1), ("blocked", 3), ("blocked", 8), ("blocked", 1000), ("blocked", None), ("squaring", None)]
@@ -323,6 +324,14 @@ def test_predecessors_of_reachability_and_longest_paths(method, block):
     weights[(weights == np.iinfo(np.int16).max) | ~np.triu(np.ones((20, 20), bool), 1)] = absent
     best, before = closure(weights, "max_plus", **how)
     assert_paths(weights, best, before, absent)
+
+
+def test_predecessors_of_reachability_where_true_is_any_byte_but_0(rng):
+    for n in (2, 30, 140):
+        edges = bools_of_any_byte(rng, (n, n), share=2 / n)
+        reached, before = closure(edges, "lor_land", return_predecessors=True)
+        assert_paths(truth(edges), reached, before, False, np.multiply)
+        assert_bools(reached, by_relaxation(truth(edges), np.logical_and, np.logical_or, True))
 
 
 def test_random_floats_walk_to_their_distance_but_for_rounding(rng):

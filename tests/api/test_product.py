@@ -18,6 +18,7 @@ from harness.api.choice import choose
 from harness.proof.reference import product
 from harness.proof.verify import verify
 from harness.tuning import static_order
+from tests._support.bools import assert_bools, bools_of_any_byte, truth
 
 EITHER = pytest.mark.parametrize("backend", ["cpu-naive", "auto"])
 
@@ -455,6 +456,32 @@ def test_drawn_products_equal_their_definition(
     for backend in _able(problem):
         got = gemm(a, b, c, semiring=name, alpha=alpha, beta=beta, backend=backend)
         verify(problem, drawn, got, seed=seed)
+
+
+OF_BOOLS = [("lor_land", backend.name) for backend in registry.able(Problem(3, 3, 3, "lor_land", "bool"))]
+OF_BOOLS = [(name, backend) for name, backend in OF_BOOLS if backend.startswith("cpu")]
+
+
+@pytest.mark.parametrize(("name", "backend"), [*OF_BOOLS, ("lxor_land", "cpu-simd"), ("land_lor", "cpu-simd")])
+def test_any_byte_but_0_of_a_bool_is_true(name: str, backend: str, rng: np.random.Generator) -> None:
+    semiring = Semiring.of(*name.split("_"))
+    one = bools_of_any_byte(rng, (1,), share=1)[0] if semiring.one(np.dtype(bool)) else False
+    how: dict[str, Any] = {"semiring": semiring, "backend": backend}
+    for m, n, k in ((1, 1, 1), (1, 40, 33), (40, 1, 33), (9, 70, 0), (33, 66, 31)):
+        a, b, c = (bools_of_any_byte(rng, shape) for shape in ((m, k), (k, n), (m, n)))
+        if registry.find(backend).declines(Problem(m, n, k, semiring, a.dtype, accumulate=True)):
+            continue
+        x, y, z = truth(a), truth(b), truth(c)
+        expected = _reference(x, y, z, semiring=semiring)
+        assert_bools(gemm(a, b, **how), _reference(x, y, semiring=semiring))
+        assert_bools(gemm(np.asfortranarray(a), b, c, alpha=one, beta=one, **how), expected)
+        assert_bools(gemm(a, b, c, out=c, **how), expected)
+
+
+def test_a_nan_of_c_is_absent_where_there_are_no_terms() -> None:
+    c = np.array([[np.nan, 2.0]])
+    gemm(np.empty((1, 0)), np.empty((0, 2)), c, out=c, semiring="min_plus")
+    assert c.tolist() == [[np.inf, 2.0]]
 
 
 def test_an_empty_out_of_any_strides_is_taken():

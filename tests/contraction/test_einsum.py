@@ -16,6 +16,7 @@ from harness.contraction import path as paths
 from harness.contraction.subscripts import read
 from harness.errors import BackendUnavailable, ProblemError
 from tests._support import numpy_on_device
+from tests._support.bools import assert_bools, bools_of_any_byte, truth
 
 RNG = np.random.default_rng(19)
 
@@ -122,6 +123,13 @@ class TestAnyContraction:
         best = einsum("ij,ik->jk", x, x, semiring="min_plus")
         assert best.tolist() == [[none, none, none], [none, 6, -1], [none, -1, -8]]
         assert einsum("ij->j", x, semiring="min_plus").tolist() == [none, 3, -4]
+
+    def test_of_bools_of_any_byte(self):
+        x = bools_of_any_byte(np.random.default_rng(5), (5, 5))
+        assert_bools(einsum("ij->ji", x, semiring="lor_land"), truth(x).T)
+        assert_bools(einsum("ii->i", x, semiring="lxor_land"), truth(x).diagonal())
+        assert_bools(einsum("ij->i", x, semiring="lxor_land"), np.logical_xor.reduce(truth(x), axis=1))
+        assert_bools(einsum("ij,ij->ij", x, x, semiring=Semiring.of("land", "lor")), truth(x))
 
     def test_of_bools(self):
         x = np.array([[True, False], [False, False]])

@@ -54,7 +54,7 @@ class KernelExecution(HostExecution):
         problem, a, out = self._problem, self.operands.a, self.operands.out
         if out.size == 0:
             return
-        if self._begin is not None and not (self.operands.c is out and problem.beta is None):
+        if self._begin is not None and not (problem.k and self.operands.c is out and problem.beta is None):
             for c, target in stacks(self.operands.c, out):
                 self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), c, target)
         if problem.k == 0:

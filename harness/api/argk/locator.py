@@ -2,6 +2,9 @@
 
 A `Locator` prepares that as one function, which can be called any number of times. Work memory is the thread's scratch.
 A function that is kept has memory of its own, since another thread may call it.
+
+Any byte of a bool but 0 is true, and the passes compare bytes. So they read copies of the operands, whose bytes are 0
+and 1.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from harness.api.limits import machine_of
 from harness.errors import BackendUnavailable, VerificationError
 from harness.interface import Backend, Prepared, make_plan
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, distinct
 from harness.problem import Problem
 from harness.semiring import HALF, SEMIRINGS
 from harness.tuning import argk as tuning_argk
@@ -54,6 +57,28 @@ class Locator:
 
     def by_itself(self, operands: Operands, argk: Any) -> Run | None:
         """Have the backend itself prepare ``a (x) b`` with where it comes from; None: it cannot."""
+        return self._of_truth(operands, lambda read: self._by_itself(read, argk))
+
+    def _of_truth(self, operands: Operands, prepare: Callable[[Operands], Run | None]) -> Run | None:
+        """Prepare a product; of bools on the host, one of copies whose bytes are 0 and 1, made anew in every run."""
+        if self._arrays.on_device or self._problem.dtype.kind != "b":
+            return prepare(operands)
+        given = [distinct(x) for x in (operands.a, operands.b)]
+        copies = [np.empty(x.shape, x.dtype) for x in given]
+        a, b = (np.broadcast_to(copy, x.shape) for copy, x in zip(copies, (operands.a, operands.b), strict=True))
+        run = prepare(Operands(a, b, None, operands.out))
+        if run is None:
+            return None
+        pairs = [(copy, x.view(np.uint8)) for copy, x in zip(copies, given, strict=True)]
+
+        def run_of_truth() -> None:
+            for copy, x in pairs:
+                np.copyto(copy, x, casting="unsafe")
+            run()
+
+        return run_of_truth
+
+    def _by_itself(self, operands: Operands, argk: Any) -> Run | None:
         execution = self.backend.prepare_argk(self._plan, operands, argk)
         if execution is None:
             return None
@@ -68,7 +93,12 @@ class Locator:
         BackendUnavailable
             If nobody says where it comes from.
         """
-        run = self.by_itself(operands, argk)
+        run = self._of_truth(operands, lambda read: self._locate(read, argk, is_kept))
+        assert run is not None
+        return run
+
+    def _locate(self, operands: Operands, argk: Any, is_kept: bool) -> Run:
+        run = self._by_itself(operands, argk)
         if run is not None:
             return run
         if self._arrays.on_device:
