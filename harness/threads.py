@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import os
 import sys
 import threading
@@ -102,8 +103,9 @@ def _of_numba(numba: Any) -> int:
     quick = getattr(sys.modules.get("numba.np.ufunc.parallel"), "_get_num_threads", None)
     if quick is not None and (number := quick()) > 0:
         return int(number)
+    drop_lock_of_processes()
     try:
-        with warnings.catch_warnings():  # of an old TBB, and of a missing /dev/shm: our loops run on neither
+        with warnings.catch_warnings():  # of an old TBB, on which our loops do not run
             warnings.simplefilter("ignore", numba.NumbaWarning)
             return int(numba.get_num_threads())
     except RuntimeError:  # Numba's workqueue loses the number in a forked child
@@ -115,6 +117,17 @@ def _of_numba(numba: Any) -> int:
             got=f"{numba.config.THREADING_LAYER}: {str(error).splitlines()[0]}",
             fix="unset NUMBA_THREADING_LAYER and NUMBA_THREADING_LAYER_PRIORITY",
         ) from None
+
+
+def drop_lock_of_processes() -> None:
+    """Have Numba start and count its threads without the lock that it shares with forked processes.
+
+    To make that lock, Numba chooses the start method of `multiprocessing`, which the program could then choose no more.
+    The lock of threads, which Numba takes too, is held across forks (`backends.cpu._threads.fork_locks`). That of
+    processes is not: a child whose parent held it at the fork would count one thread, and neither would go on.
+    """
+    parallel: Any = importlib.import_module("numba.np.ufunc.parallel")
+    parallel._backend_init_process_lock = contextlib.nullcontext()  # noqa: SLF001
 
 
 _own_loops = False

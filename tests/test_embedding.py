@@ -29,6 +29,13 @@ def _has_tbb() -> bool:
     return True
 
 
+def _run(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", module, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
 LAYERS = ["workqueue", *(["tbb"] if _has_tbb() else [])]
 # Programs in which Numba's own layer, beside our threads, forks, is used by several threads, or runs loops. Workers of
 # pools and of joblib are forked as those are, and what is interrupted or counted runs on our threads alone.
@@ -38,10 +45,13 @@ RUNS = [(program, "default") for program in PROGRAMS] + [(name, layer) for layer
 
 @pytest.mark.parametrize(("program", "layer"), RUNS)
 def test_gemm_lives_in(program: str, layer: str) -> None:
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests._support.inside_programs", program]
-    environment = {**os.environ, "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "4"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    done = _run("tests._support.inside_programs", program, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="4")
     assert (done.returncode, done.stdout.split()[-1:]) == (0, ["right"]), done.stdout + done.stderr
+
+
+def test_settings_of_the_process_are_as_before_each_product() -> None:
+    done = _run("tests._support.process_settings", NUMBA_NUM_THREADS="4")
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stdout + done.stderr
 
 
 CALLS = {

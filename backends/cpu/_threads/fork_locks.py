@@ -5,7 +5,6 @@ A fork therefore waits until a kernel is compiled, a few seconds at most.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from typing import Any
@@ -14,6 +13,7 @@ from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
+from harness import threads
 from harness.surroundings import hold_across_forks
 
 _log = logging.getLogger("gemm_harness")
@@ -22,18 +22,10 @@ _log = logging.getLogger("gemm_harness")
 _LOCKS: tuple[Any, ...] = (global_compiler_lock, parallel._backend_init_thread_lock, ffi.lib._lock)  # noqa: SLF001
 
 
-def drop_lock_of_processes() -> None:
-    """Have Numba count its threads without the lock that it shares with other processes; call it after their start.
-
-    The lock guards their start, so it is useless afterwards. If another thread holds it at a fork, the child copies a
-    count of 1, takes the lock once more and does not release it. Parent and child then wait for ever.
-    """
-    parallel._backend_init_process_lock = contextlib.nullcontext()  # noqa: SLF001
-
-
 def _begin_child() -> None:
     _log.info("forked: this process starts threads of its own at its first product on several threads")
 
 
 hold_across_forks("compiler", *_LOCKS)
+threads.drop_lock_of_processes()  # before a kernel is compiled, which starts them
 os.register_at_fork(after_in_child=_begin_child)

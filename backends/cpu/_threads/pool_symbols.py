@@ -20,7 +20,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
 from backends.cpu._cache.cache import compile_kernel
-from backends.cpu._threads import fork_locks
+from backends.cpu._threads import fork_locks  # noqa: F401 it prepares the start of Numba's threads
 from backends.cpu._threads import pool as threads_pool
 from backends.cpu._threads.atomics import WORD_BYTES
 from harness import threads
@@ -53,7 +53,6 @@ def _define(symbols: dict[str, int]) -> None:
 def _symbols() -> dict[str, int]:
     """Make the pool of this process, and return the addresses of its functions by Numba's names for them."""
     threads.available()  # has Numba define its symbols, which must come first
-    fork_locks.drop_lock_of_processes()
     most = parallel.NUM_THREADS - 1
     size = (threads_pool.HEAD_BYTES + most * threads_pool.SEAT_BYTES) // WORD_BYTES
     pool = aligned_empty((size,), np.dtype(np.int64))

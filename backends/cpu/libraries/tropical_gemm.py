@@ -16,6 +16,7 @@ Source: TensorBFS, tropical-gemm (Rust), after the GEMM of BLIS.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -29,6 +30,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 
 MOST_KEPT = 31 << 20  # bytes; glibc's threshold grows up to 32 MiB
+FIRST = 256  # a size at which the wheel starts its threads; at 144 it does not
 
 ROUTINES = {
     ("min_plus", "float32"): "minplus_matmul_2d",
@@ -71,13 +73,30 @@ class TropicalGemm(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load the wheel and allocate scratch for operands that it cannot read."""
-        # It would use every core; its first product fixes the number for the process.
-        os.environ.setdefault("RAYON_NUM_THREADS", "1")
-        import tropical_gemm
-
         _have_malloc_keep_memory()
         routine = ROUTINES[plan.problem.semiring.name, plan.problem.dtype.name]
-        return _Execution(plan.problem, operands, getattr(tropical_gemm, routine))
+        return _Execution(plan.problem, operands, getattr(_library(), routine))
+
+
+@functools.cache
+def _library() -> Any:
+    """Load the wheel and start its one thread.
+
+    It would use every core. Its first product of this size fixes the number, until when the environment has to say so.
+    """
+    import tropical_gemm
+
+    before = os.environ.get("RAYON_NUM_THREADS")
+    os.environ["RAYON_NUM_THREADS"] = before or "1"
+    try:
+        x = np.zeros((FIRST, FIRST))
+        tropical_gemm.minplus_matmul_2d_f64(x, x)
+    finally:
+        if before is None:
+            del os.environ["RAYON_NUM_THREADS"]
+        else:
+            os.environ["RAYON_NUM_THREADS"] = before
+    return tropical_gemm
 
 
 def _have_malloc_keep_memory() -> None:

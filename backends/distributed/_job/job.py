@@ -20,7 +20,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from multiprocessing.connection import Connection, Listener, answer_challenge, deliver_challenge, wait
@@ -84,7 +83,7 @@ class Job:
         self._ranks: list[Connection] = []
         self._lifelines: list[Connection] = []
         self.pids: list[int] = []
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 closed by end
+        self._output = os.fdopen(os.memfd_create("gemm-harness-output"), "w+b")  # needs no folder
         name, key = f"gemm-harness-{secrets.token_hex(16)}", secrets.token_bytes(32)
         with Listener(f"\0{name}", "AF_UNIX", backlog=2 * shape.ranks) as listener:
             with working_directory():  # that of the launcher, and of the ranks
