@@ -65,6 +65,17 @@ def _is_auto(name: object) -> bool:
     return isinstance(name, str) and name == "auto"
 
 
+def _tried_first(arrays: Arrays) -> list[Backend]:
+    """Return the backends that auto asks first; one of ours that cannot be loaded is no reason to take a slower one."""
+    found = []
+    for name in arrays.tried_first():
+        if backend := _known(name):
+            found.append(backend)
+        else:
+            registry.check_loaded(name)
+    return found
+
+
 def _choose_automatically(
     problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = (), count: int | None = None
 ) -> Backend:
@@ -74,8 +85,8 @@ def _choose_automatically(
         if backend and _is_admitted(backend, problem, arrays):
             return backend
     behind = []
-    firsts = arrays.tried_first()
-    for first in filter(None, map(_known, firsts)):
+    firsts = _tried_first(arrays)
+    for first in firsts:
         # before the others are asked, which takes ten times as long
         if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
             if not batch or not first.is_behind(whole):
@@ -90,8 +101,7 @@ def _choose_automatically(
     if arrays.on_device:
         fix = f"arrays on the host: {arrays.other_way}"
         raise BackendUnavailable(f"no backend computes {problem} on this GPU", fix=fix)
-    known = filter(None, map(_known, firsts))
-    reasons = {first.name: first.missing() or first.refuses(problem) or "only if it is named" for first in known}
+    reasons = {first.name: first.missing() or first.refuses(problem) or "only if it is named" for first in firsts}
     got = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     wide = "float32" if problem.dtype == HALF else problem.dtype.name if problem.is_mixed else ""
     fix = f"convert with astype({wide!r})" if wide else ""
@@ -105,7 +115,7 @@ def _known(name: str) -> Backend | None:
 
 def _measured(problem: Problem, arrays: Arrays, count: int | None) -> tuple[str, ...]:
     """Return the order that was measured near `problem`; empty if there is none."""
-    static = list(filter(None, map(_known, arrays.tried_first())))
+    static = _tried_first(arrays)
     tables = orders.tables_of(place) if (place := _place(static, on_device=arrays.on_device)) else ()
     if not tables:
         return ()

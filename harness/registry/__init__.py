@@ -6,6 +6,7 @@ called like it, else the first; the other is refused and listed. No other list o
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import deque
@@ -154,12 +155,13 @@ def find(name: str) -> Backend:
     Raises
     ------
     BackendUnavailable
-        If there is none of that name, it could not be loaded, or this machine misses something.
+        If there is none of that name, it cannot be loaded, or this machine misses something.
     """
     if not isinstance(name, str):
         raise BackendUnavailable("backend is no name", expected="a name from `python -m harness list`", got=repr(name))
     entry = look_up(name)
     if entry is None:
+        check_loaded(name)
         if name in RENAMED:
             raise BackendUnavailable(f"backend {name!r} has been renamed", fix=f"use {RENAMED[name]!r}")
         loaded = [entry.name for entry in discover() if entry.backend]
@@ -168,6 +170,23 @@ def find(name: str) -> Backend:
     if entry.backend is None or reason:
         raise BackendUnavailable(f"backend {name!r} cannot run here", got=str(reason))
     return entry.backend
+
+
+def check_loaded(name: str) -> None:
+    """Raise BackendUnavailable, with the reason, if the module of `backends` that is called like `name` fails to load.
+
+    For a backend that nobody has found. One that this machine merely cannot run has been found, and says what it lacks.
+    """
+    family = name.partition("-")[0]
+    for entry in _discovery.failed:
+        if entry.origin.startswith(f"backends.{family}.") and sources.nearness(name, entry.origin) == 2:
+            settings = ", ".join(sorted(variable for variable in os.environ if variable.startswith("NUMBA_")))
+            raise BackendUnavailable(
+                f"backend {name!r} cannot be loaded",
+                expected=f"a module {entry.origin} that can be imported",
+                got=str(entry.error),
+                fix=f"correct or unset {settings}" if settings else f"see what `import {entry.origin}` says",
+            )
 
 
 def admit(name: str, problem: Problem) -> Backend:

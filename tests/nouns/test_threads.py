@@ -48,6 +48,41 @@ def test_a_threading_layer_that_numba_cannot_load_is_named_with_the_cure(how):
     assert "  fix       unset NUMBA_THREADING_LAYER" in message
 
 
+# Each entry point, where the environment has a number of threads that Numba refuses as it is imported.
+REFUSED = """
+import numpy as np
+import harness, harness.paths
+from harness.linalg import qr
+x = np.arange(9.0).reshape(3, 3)
+for call in (
+    lambda: harness.gemm(x, x),
+    lambda: harness.gemm(x, x, threads=1),
+    lambda: harness.gemm(x, x, backend="cpu-simd"),
+    lambda: harness.gemm_argk(x, x),
+    lambda: harness.gemm_argk(x, x, backend="cpu-numpy"),
+    lambda: harness.einsum("ij,jk->ik", x, x),
+    lambda: harness.paths.closure(x, semiring="min_plus"),
+    lambda: harness.gemv(x, x[0]),
+    lambda: qr(x),
+):
+    try:
+        print(call())
+    except harness.BackendUnavailable as error:
+        print(error.what, error.got, error.fix, sep="; ")
+assert np.array_equal(harness.gemm(x, x, backend="cpu-numpy"), x @ x)
+"""
+
+
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_a_number_of_threads_that_numba_refuses_is_said_by_every_entry_point(number):
+    environment = {**os.environ, "NUMBA_NUM_THREADS": number}
+    program = [sys.executable, "-c", REFUSED]
+    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    what = "backend 'cpu-simd' cannot be loaded; import failed: ValueError: Number of threads specified must be > 0."
+    assert done.stdout.splitlines() == [f"{what}; correct or unset NUMBA_NUM_THREADS"] * 9, done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # What Python says where there is no /dev/shm, or nothing may be written there.
 WITHOUT_SEMAPHORES = """
 import multiprocessing.context, errno, warnings

@@ -6,6 +6,7 @@ A later block replaces an earlier one only if it is strictly better, so the firs
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -32,9 +33,20 @@ class Numbered(NamedTuple):
     run: Callable[[], Any]
 
 
+@functools.cache
 def passes() -> Any:
-    """Return the compiled passes over host arrays, which serve every backend: a part of the CPU family."""
-    return importlib.import_module("backends.cpu._argk.passes")
+    """Return the compiled passes over host arrays, which serve every backend: a part of the CPU family.
+
+    Raises
+    ------
+    BackendUnavailable
+        If they cannot be loaded, for which the family's first backend has the reason.
+    """
+    try:
+        return importlib.import_module("backends.cpu._argk.passes")
+    except Exception:
+        registry.find(_NUMBERS)
+        raise
 
 
 def number_blocks(backend: Backend, problem: Problem, here: Machine, operands: Operands, block: np.ndarray) -> Numbered:
