@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -69,11 +69,15 @@ class Arrays:
         return x.astype(dtype, order="K") if x.dtype != dtype or not x.flags.aligned else x
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context in which new arrays are made on the device of these."""
-        return contextlib.nullcontext()
+        """Return a context in which new arrays are made on the device of these, and NumPy reports no arithmetic.
+
+        Steps inside a product may underflow, or overflow, where its result does not, which no `numpy.errstate` of the
+        caller is meant for.
+        """
+        return np.errstate(all="ignore")
 
     def is_in_force(self) -> bool:
-        """Return whether the context of `in_force` would change nothing."""
+        """Return whether new arrays are made on the device of these already."""
         return True
 
     def refuse_capture(self, what: str, fix: str) -> None:
@@ -198,9 +202,10 @@ class CupyArrays(Arrays):
 
         return wait
 
-    def in_force(self) -> contextlib.AbstractContextManager[Any]:
-        context: contextlib.AbstractContextManager[Any] = self.module.cuda.Device(self._index)
-        return context
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        with super().in_force(), self.module.cuda.Device(self._index):
+            yield
 
     def is_in_force(self) -> bool:
         return bool(self.module.cuda.runtime.getDevice() == self._index)

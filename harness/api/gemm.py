@@ -232,8 +232,7 @@ def _adds_in_place(arguments: Arguments, backend: Backend, c: Any, out: Any) -> 
         return False
     if not problem.semiring.add.is_selective or problem.dtype.kind != "f":
         return True
-    with np.errstate(invalid="ignore"):
-        return not np.isnan(out.min())  # a NaN of C is absent, which such a backend does not look for
+    return not np.isnan(out.min())  # a NaN of C is absent, which such a backend does not look for
 
 
 def as_batch(arguments: Arguments, backend: Backend) -> Problem | None:

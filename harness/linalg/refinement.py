@@ -154,8 +154,7 @@ class _System:
         """Return the factors of A in the dtypes of that name in `FACTORS`."""
         dtype, operand = FACTORS[name]
         narrow = None if operand is None else named_dtype(operand)
-        with np.errstate(over="ignore"):
-            low = self._a.astype(dtype, order="C")
+        low = self._a.astype(dtype, order="C")
         check_finite("refine", {f"a in {dtype}": low}, self._arrays, "factor_dtype='float64'")
         products, updates = (
             Products("refine", self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x)

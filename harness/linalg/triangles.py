@@ -137,14 +137,13 @@ class Triangle:
     def _substitute(self, a: Any, x: Any) -> None:
         """Solve ``A X = X`` in place, row by row."""
         matmul, n = self._products.arrays.module.matmul, a.shape[-1]
-        with np.errstate(all="ignore"):  # infinities of B become NaN, as by the other methods
-            for i in range(n) if self._lower else reversed(range(n)):
-                known = slice(0, i) if self._lower else slice(i + 1, n)
-                row = x[..., i : i + 1, :]
-                if known.start < known.stop:
-                    row -= matmul(a[..., i : i + 1, known], x[..., known, :])
-                if not self._is_unit:
-                    row /= a[..., i : i + 1, i : i + 1]
+        for i in range(n) if self._lower else reversed(range(n)):
+            known = slice(0, i) if self._lower else slice(i + 1, n)
+            row = x[..., i : i + 1, :]
+            if known.start < known.stop:
+                row -= matmul(a[..., i : i + 1, known], x[..., known, :])
+            if not self._is_unit:
+                row /= a[..., i : i + 1, i : i + 1]
 
     def _diagonal_blocks(self) -> Any:
         """Return the diagonal blocks (..., blocks, size, size), any numbers beside the triangle.
@@ -188,8 +187,7 @@ class Triangle:
 
 def _check_diagonal(caller: str, diagonal: np.ndarray) -> None:
     """Raise if an element of the diagonals (..., n) is not finite, or has no finite inverse."""
-    with np.errstate(all="ignore"):
-        is_bad = ~(np.isfinite(diagonal) & np.isfinite(1 / diagonal))
+    is_bad = ~(np.isfinite(diagonal) & np.isfinite(1 / diagonal))
     if is_bad.any():
         *matrix, row = (int(i) for i in np.argwhere(is_bad)[0])
         where = f"row {row}" + (f" of matrix {tuple(matrix)}" if matrix else "")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from harness import free_memory, gemm, gemm_argk, registry, syrk
+from harness import einsum, free_memory, gemm, gemm_argk, registry, syrk
 from harness.api.remembered import staged
 from harness.errors import ProblemError
 
@@ -340,3 +340,25 @@ class TestArgk:
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(compute, range(4)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_no_cast_is_reported_by_numpy(dtype):
+    """Of a signalling NaN each is, in the first call, in that which makes a stage, and in those that copy to it."""
+    a, b = np.ones((M, K), dtype), np.ones((K, N))
+    a.view(f"u{a.itemsize}")[0, 0] = np.array(np.inf, dtype).view(f"u{a.itemsize}") + 1
+    wide = {"float16": "float32", "float32": "float64"}[dtype]
+    calls = (
+        lambda: gemm(a, b),
+        lambda: gemm(a, b, np.ones((M, N)), alpha=2),
+        lambda: gemm(a, b.astype(dtype), dtype=wide),
+        lambda: gemm_argk(a, b)[0],
+        lambda: einsum("ik,kj->ij", a, b),
+    )
+    for call in calls:
+        with np.errstate(all="raise"):
+            results = [call() for _ in range(4)]
+            assert np.geterr() == dict.fromkeys(("divide", "over", "under", "invalid"), "raise")
+        for result in results:
+            assert (result[1:] == results[0][1:]).all()
+            assert np.isfinite(result[1:]).all()

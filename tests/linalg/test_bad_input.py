@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness import BackendUnavailable, ProblemError
+from harness import BackendUnavailable, HarnessError, ProblemError
 from harness.linalg import hessenberg, qr, refine, trsm
 
 EYE, NAN, NONE = np.eye(3), np.diag([1.0, np.nan, 2.0]), np.empty((0, 0))
@@ -101,3 +101,51 @@ def test_backends_and_threads_are_those_of_gemm(call):
         call(backend="cpu-nothing")
     with pytest.raises(ProblemError, match="threads"):
         call(threads=0)
+
+
+def _everything_of_qr(a):
+    factors = qr(a, panel="recursive")
+    return factors.r, factors.q(), factors.apply_q_transposed(a)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["graded", "graded columns", "subnormal", "huge", "infinity", "signalling NaN"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: tuple(qr(a, panel=panel).r for panel in ("library", "host")),
+        _everything_of_qr,
+        lambda a: hessenberg(a)[:2],
+        lambda a: refine(a, a[0])[:2],
+        lambda a: refine(a, a, factor_dtype="float64")[:2],
+        *(
+            lambda a, method=method, inverses=inverses: trsm(a, a, block=16, method=method, inverses=inverses)
+            for method in ("blocks", "corrected", "substitution")
+            for inverses in ("device", "host", "gemm")
+        ),
+        lambda a: trsm(a, a[0], unit_diagonal=True, transposed=True),
+    ],
+)
+def test_no_step_inside_is_reported_by_numpy(call, kind, dtype, rng):
+    a, limits = rng.standard_normal((20, 20)), np.finfo(dtype)
+    with np.errstate(all="ignore"):
+        scales = np.geomspace(float(limits.max) / 4, float(limits.tiny), 20)
+        a *= {"graded": scales[:, None], "graded columns": scales, "subnormal": limits.tiny / 1e3}.get(kind, 1.0)
+        a = (a * limits.max / 4 if kind == "huge" else a).astype(dtype)
+    if kind == "infinity":
+        a[0, 1] = np.inf
+    elif kind == "signalling NaN":
+        a.view(f"u{a.itemsize}")[0, 1] = np.array(np.inf, dtype).view(f"u{a.itemsize}") + 1
+
+    def outcome(**state):
+        with np.errstate(**state):
+            before = np.geterr()
+            try:
+                return call(a)
+            except HarnessError as error:
+                return (str(error),)
+            finally:
+                assert np.geterr() == before
+
+    for quiet, loud in zip(outcome(all="ignore"), outcome(all="raise"), strict=True):
+        np.testing.assert_array_equal(loud, quiet)

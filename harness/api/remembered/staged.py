@@ -40,8 +40,8 @@ class Stage(NamedTuple):
     ----------
     run : callable
         ``run()`` computes `results` from `inputs`.
-    inputs : list of array
-        That operands are copied to: a, b, and C if it is read.
+    inputs : list of (callable, array)
+        What copies an operand, and where to: a, b, and C if it is read.
     results : tuple of array
         D, and argk if that is asked for.
     has_rest : bool
@@ -51,15 +51,15 @@ class Stage(NamedTuple):
     """
 
     run: Callable[[], Any]
-    inputs: list[np.ndarray]
+    inputs: list[tuple[Callable[..., None], np.ndarray]]
     results: Results
     has_rest: bool
     fill: Any
 
     def compute(self, operands: Sequence[np.ndarray], out: Results | None) -> Results:
         """Return `out`, or new arrays, with the product of `operands`."""
-        for own, x in zip(self.inputs, operands, strict=False):
-            np.copyto(own, x, casting="unsafe")
+        for (copy, own), x in zip(self.inputs, operands, strict=False):
+            copy(own, x, casting="unsafe")
         if self.has_rest and out is not None:
             np.copyto(self.results[0], out[0])
         elif self.fill is not None:
@@ -70,6 +70,10 @@ class Stage(NamedTuple):
         for own, x in zip(self.results, out, strict=True):
             np.copyto(x, own)
         return out
+
+
+# Of a signalling NaN a cast reports that it is invalid.
+_cast = np.errstate(all="ignore")(np.copyto)
 
 
 class _Kind(NamedTuple):
@@ -174,7 +178,8 @@ def _stage(arguments: Arguments, out: Results | None, prepare: Prepare, others: 
     has_rest = problem.triangle == "d"
     fill = problem.semiring.zero(problem.dtype) if has_rest else None
     run = prepare(Operands(batches["a"], batches["b"], batches.get("c"), results[0]), *results[1:])
-    return Stage(run, list(own.values()), results, has_rest, fill)
+    copied = [(np.copyto if x.dtype == inputs[name].dtype else _cast, x) for name, x in own.items()]
+    return Stage(run, copied, results, has_rest, fill)
 
 
 def _bytes_of(arguments: Arguments, out: Results | None, others: Sequence[np.dtype[Any]]) -> int:
