@@ -52,6 +52,8 @@ def selected(semiring: Semiring, a: Tensor, b: Tensor, argk: Tensor, g: Tensor, 
     is_free = not (torch.is_grad_enabled() or torch.are_deterministic_algorithms_enabled() or tensors.are_transformed())
     if is_free and scatter.takes(a, b, g):  # not to be differentiated again, and in any order
         return scatter.scatter(semiring.multiply.name, a, b, argk, g, needs)
+    if a.shape[-1] == 0:  # no element has a term, nor a position that one could come from
+        argk, g = argk[..., :0, :0], g[..., :0, :0]
     batch = g.shape[:-2]
     at = argk.clamp(min=0).long()
     g = torch.where(argk < 0, torch.zeros_like(g), g)

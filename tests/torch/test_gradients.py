@@ -15,6 +15,7 @@ import torch
 
 from harness import BackendUnavailable, ProblemError, Semiring
 from harness import gemm as arrays_gemm
+from harness.semiring import as_semiring
 from harness.torch import gemm, product
 
 SELECTING = ("min_plus", "max_plus", "min_max", "max_min", "max_times")
@@ -183,12 +184,26 @@ class TestTensors:
             assert a.grad.shape == (3, 4)
             assert b.grad is None
 
-    @pytest.mark.parametrize("semiring", SEMIRINGS)
-    def test_of_no_elements(self, semiring):
-        for m, k, n in ((0, 3, 2), (2, 3, 0)):
-            a, b = drawn(m, k), drawn(k, n)
-            gemm(a, b, semiring=semiring).sum().backward()
-            assert (a.grad.tolist(), b.grad.tolist()) == (torch.zeros(m, k).tolist(), torch.zeros(k, n).tolist())
+    @pytest.mark.parametrize("semiring", (*SEMIRINGS, "min_times"))
+    @pytest.mark.parametrize(
+        "shapes",
+        (
+            *(((m, k), (k, n)) for m, k, n in ((0, 3, 2), (2, 3, 0), (2, 0, 3), (0, 0, 0))),
+            *(((2, 3, 0), (0, 5)), ((3, 0), (2, 0, 5)), ((0, 3, 4), (4, 5)), ((3, 0), (0, 0, 5))),
+        ),
+    )
+    @pytest.mark.parametrize("create_graph", (False, True))
+    def test_of_no_elements_or_no_terms(self, semiring, shapes, create_graph):
+        a, b = (drawn(*shape) for shape in shapes)
+        result = gemm(a, b, semiring=semiring)
+        if a.shape[-1] == 0:
+            assert (result == float(as_semiring(semiring).zero(np.dtype(float)))).all()
+        g = torch.ones_like(result, requires_grad=True)
+        for x, of_x in zip((a, b), torch.autograd.grad(result, (a, b), g, create_graph=create_graph), strict=True):
+            assert torch.equal(of_x.detach(), torch.zeros_like(x))
+            if create_graph and semiring != "logaddexp_plus":
+                (of_g,) = torch.autograd.grad(of_x.sum(), g, retain_graph=True)
+                assert torch.equal(of_g, torch.zeros_like(g))
 
 
 def by_torch(a, b, semiring):
@@ -346,7 +361,9 @@ class TestOnGpu:
             pytest.skip("no CUDA device")
 
     @pytest.mark.parametrize("semiring", SEMIRINGS)
-    @pytest.mark.parametrize("shapes", (((33, 41), (41, 29)), ((3, 33, 41), (41, 29)), ((2, 1, 9, 7), (3, 7, 5))))
+    @pytest.mark.parametrize(
+        "shapes", (((33, 41), (41, 29)), ((3, 33, 41), (41, 29)), ((2, 1, 9, 7), (3, 7, 5)), ((3, 0), (0, 5)))
+    )
     @pytest.mark.parametrize("is_deterministic", (False, True))
     def test_gradients_are_those_of_the_cpu(self, semiring, shapes, is_deterministic):
         a, b = (torch.randn(*shape, dtype=torch.float64) for shape in shapes)
