@@ -81,7 +81,7 @@ class Triangle(Composite):
 
     def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
         """Return a call that writes to `whole` the symmetric matrix whose triangle is that of `x`."""
-        return lambda: _mirror(x, whole, arrays)
+        return lambda: mirror_triangle(x, whole, arrays)
 
     def _rows_of_blocks(self, plan: Plan, operands: Operands, arrays: Any) -> list[Callable[[], object]]:
         calls: list[Callable[[], object]] = []
@@ -128,8 +128,11 @@ def _copy_triangle(x: Any, out: Any, arrays: Any) -> Callable[[], object]:
     return copy
 
 
-def _mirror(x: Any, whole: Any, arrays: Any) -> None:
-    """Write to `whole` the symmetric matrix whose triangle is that of `x`, by blocks that stay in a cache."""
+def mirror_triangle(x: Any, whole: Any, arrays: Any) -> None:
+    """Write to `whole` the symmetric matrix whose triangle is that of `x`, by blocks that stay in a cache.
+
+    `whole` may be `x`.
+    """
     for begin in range(0, x.shape[0], MIRRORED_ROWS):
         rows, left = slice(begin, begin + MIRRORED_ROWS), slice(0, begin)
         square = x[rows, rows]

@@ -8,6 +8,8 @@ The result equals the product over float16, bit for bit. Rounding a term to 24 b
 once, since 24 >= 2 * 11 + 2, also where it is subnormal or infinite. Rounding keeps order, so the least rounded term is
 the least term, rounded. Conversion costs O(m k + k n + m n) and is timed.
 
+A triangle of A is mirrored once it is wide. Of a triangle of D the base computes no more, and no more is written.
+
 Conversion by vectorised integer arithmetic takes 0.1 ns an element, NumPy's 1.4 to 1.8. Not every processor has the
 instruction, and not every system the library function in its place. Without its sign, a number's bits are an integer,
 exponent before mantissa: 15 bits of float16 and 31 of float32.
@@ -31,13 +33,14 @@ import numpy as np
 from llvmlite import ir
 from numba import prange
 
+from backends._triangle import mirror_triangle
 from backends.cpu._compile.jit import jit, rows, scalar, scratch
 from backends.cpu._vector.half import CUT, INFINITE, SIGN, WIDE_INFINITE, widen_half
 from backends.cpu._vector.intrinsics import emits
 from harness.composite import Composite
 from harness.interface import Execution, HostExecution
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
@@ -59,11 +62,13 @@ class Half(Composite):
     idea = "float16 without arithmetic over it: converted to float32, where another backend computes, and rounded once"
     source = 'Figueroa, "When is Double Rounding Innocuous?" (1995)'
     rereads_operands = True
-    takes = frozenset({"half"})
+    takes = frozenset({"half", "triangle"})
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline every other dtype."""
-        return None if problem.dtype == HALF else "float16 only"
+        """Decline every other dtype, and a triangle of D that no base computes."""
+        if problem.dtype != HALF:
+            return "float16 only"
+        return None if not problem.triangle or self._able(_widened(problem)) else "no base computes a triangle of D"
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the base."""
@@ -81,10 +86,9 @@ class Half(Composite):
         pairs = [(scaled_a, a), (operands.b, b)]
         if c is not None and operands.c is not None:
             pairs.append((operands.c, c))
-        widen_all, narrow = (
-            [prepare_convert(*pair) for pair in pairs],
-            prepare_convert(product.operands.out, operands.out),
-        )
+        is_triangle = plan.problem.triangle == "d"
+        target = np.empty(out.shape, HALF, _orders(wide)[2]) if is_triangle else operands.out
+        widen_all, narrow = [prepare_convert(*pair) for pair in pairs], prepare_convert(product.operands.out, target)
 
         def run() -> None:
             with np.errstate(all="ignore"):
@@ -92,15 +96,23 @@ class Half(Composite):
                     scaled_a[...] = multiply(alpha, operands.a)
                 for widen in widen_all:
                     widen()
+                if plan.problem.triangle == "a":
+                    mirror_triangle(a, a, np)
                 product.run_once()
                 narrow()
+                if is_triangle:
+                    np.copyto(operands.out, target, where=lower_triangle(plan.problem.m))
 
         return HostExecution(operands, run)
 
 
 def _widened(problem: Problem) -> Problem:
-    """Return the product over float32: its A includes alpha, and rows or columns of every operand are contiguous."""
-    return dataclasses.replace(problem, dtype=_WIDE, alpha=None, layout=problem.layout.replace("A", "C"))
+    """Return the product over float32.
+
+    Its A includes alpha, and is whole. Rows or columns of every operand are contiguous.
+    """
+    layout, triangle = problem.layout.replace("A", "C"), problem.triangle.replace("a", "")
+    return dataclasses.replace(problem, dtype=_WIDE, alpha=None, layout=layout, triangle=triangle)
 
 
 def _orders(problem: Problem) -> tuple[Literal["C", "F"], ...]:

@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 
 from backends.cpu.half import prepare_convert
-from harness import SEMIRINGS, Operands, PlanError, Problem, ProblemError, Semiring, gemm, gemm_argk, registry
+from harness import (
+    SEMIRINGS,
+    Operands,
+    PlanError,
+    Problem,
+    ProblemError,
+    Semiring,
+    gemm,
+    gemm_argk,
+    registry,
+    symv,
+    syr,
+    syrk,
+)
 from harness.api.arguments import choose_dtypes
 from harness.errors import BackendUnavailable
 from harness.machine import detect
@@ -99,6 +112,32 @@ class TestTerms:
         largest = np.full((1, 1), 65504, HALF)
         assert compute(Problem(1, 1, 1, "min_plus", HALF), largest, largest)[0, 0] == np.inf
         assert compute(Problem(1, 1, 1, "max_times", HALF), largest, -largest)[0, 0] == -np.inf
+
+
+class TestTriangles:
+    """Only what lies on and below a diagonal is used and written, though NaN lies above."""
+
+    @pytest.mark.parametrize(
+        ("semiring", "add", "multiply"),
+        (("min_plus", np.minimum, np.add), ("max_times", np.maximum, np.multiply)),
+    )
+    @pytest.mark.parametrize("order", ("C", "F"))
+    def test_are_those_of_the_definition(self, semiring, add, multiply, order, rng):
+        n = 37
+        a, c = (np.asarray(rng.standard_normal((n, n)), HALF, order=order) for _ in "ac")
+        x, y, above = a[:, 3].copy(), a[5].copy(), ~np.tri(n, dtype=bool)
+        whole = np.where(above, a.T, a)
+        a[above], c[above] = np.nan, 7
+        scaled = multiply(HALF.type(1.5), whole)
+        assert same(symv(a, x, semiring=semiring), add.reduce(multiply(whole, x), -1))
+        assert same(symv(a, x, y, alpha=1.5, semiring=semiring), add(y, add.reduce(multiply(scaled, x), -1)))
+        terms = add.reduce(multiply(scaled[:, None], whole), -1)
+        assert same(gemm(a, whole.T, alpha=1.5, triangle="a", semiring=semiring), terms)
+        updated = syrk(whole, c, alpha=1.5, out=c.copy("K"), semiring=semiring)
+        assert same(updated, np.where(above, c, add(c, terms)))
+        assert same(syr(x, c, out=c, semiring=semiring), np.where(above, 7, add(c, multiply.outer(x, x))))
+        zero = SEMIRINGS[semiring].zero(HALF)
+        assert same(syr(x, semiring=semiring), np.where(above, zero, multiply.outer(x, x)))
 
 
 class TestConversion:
