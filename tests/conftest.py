@@ -11,6 +11,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests._support import tracked
+
 pytest_plugins = ["tests._support.skips"]
 
 # Kernels are kept beside the checkout: the processes of a run share them and the next run finds them, while the user's
@@ -19,6 +21,9 @@ os.environ.setdefault("GEMM_HARNESS_CACHE", str(Path(__file__).resolve().parents
 
 # What a user has tuned must decide no test.
 os.environ["GEMM_HARNESS_TUNED"] = ""
+
+# Nor must what a user has measured, drawn and reported in this clone.
+tracked.refuse_others()
 
 # What is started in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -53,6 +58,14 @@ def _no_call_is_remembered() -> None:
     from harness.api.remembered import staged  # after the environment is set
 
     staged.forget()
+
+
+@pytest.fixture(scope="session")
+def stored_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of results as `harness.store.places.RESULTS`, with those that git holds and no others."""
+    folder = tmp_path_factory.mktemp("stored")
+    tracked.link_results(folder)
+    return folder
 
 
 @pytest.fixture

@@ -101,7 +101,8 @@ _TASK = re.compile(r"^((?:harness|backends|experiments)(?:\.\w+)+)(?::\w*)?$")
 
 def _sources() -> dict[str, str]:
     """Return the text of every module of the project's packages, by its dotted name."""
-    files = (path for package in ("harness", "backends", "experiments") for path in (ROOT / package).rglob("*.py"))
+    folders = [ROOT / "harness", ROOT / "backends", ROOT / "experiments" / "_parts"]  # and no results
+    files = [*(path for folder in folders for path in folder.rglob("*.py")), *(ROOT / "experiments").glob("*.py")]
     return {_name(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests._support import tracked
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))] if path.is_file()]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -199,7 +201,7 @@ def test_files_that_are_named_exist(path):
 
 def test_every_machine_with_a_report_is_in_the_table_of_machines():
     table = (ROOT / "docs/experiments.md").read_text()
-    reports = [path.relative_to(ROOT).as_posix() for path in (ROOT / "experiments/results").glob("*/report.md")]
+    reports = tracked.names("experiments/results/*/report.md")
     assert reports
     assert [report for report in reports if f"(../{report})" not in table] == []
 

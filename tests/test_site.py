@@ -1,5 +1,6 @@
 """The documentation as a site: every page is in the table of contents, and the examples run. `make docs` builds it."""
 
+import os
 import re
 import runpy
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.stats.verdict import judge
+from tests._support import tracked
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -19,15 +21,22 @@ def contents():
     for table in re.findall(r"^```\{toctree\}\n(.*?)^```", (DOCS / "index.md").read_text(), re.DOTALL | re.MULTILINE):
         lines = [line for line in table.splitlines() if line and not line.startswith(":")]
         entries += [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
-    pages = [path.resolve() for entry in entries for path in sorted(DOCS.glob(f"{entry}.md"))]
-    assert not [entry for entry in entries if not list(DOCS.glob(f"{entry}.md"))], "entries without a page"
-    return [path.relative_to(ROOT).as_posix() for path in pages]
+    pages = {entry: matching(os.path.normpath(f"docs/{entry}.md")) for entry in entries}
+    assert not [entry for entry in entries if not pages[entry]], "entries without a page"
+    return [page for entry in entries for page in pages[entry]]
+
+
+def matching(pattern):
+    """Return the pages that match a pattern below the repository; of reports, those that git holds."""
+    if pattern.startswith(tracked.RESULTS):
+        return tracked.names(pattern)
+    return sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern))
 
 
 def test_every_page_is_in_the_table_of_contents_once():
     pages = {path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md")} - {"docs/index.md"}
     pages |= {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
-    pages |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "experiments/results").glob("*/report.md")}
+    pages |= {*tracked.names("experiments/results/*/report.md")}
     listed = contents()
     assert not pages - set(listed), "add them to a table of contents in docs/index.md"
     assert not set(listed) - pages

@@ -1,4 +1,4 @@
-"""The page of this checkout's results: made once for all tests, and for all processes that run them."""
+"""The page of the results that git holds: made once for all tests, and for all processes that run them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from harness.cli import options
 from harness.experiment import load_all
 from harness.page import document
 from harness.page.recorded import Recorded
-from harness.store import places
 
 
 @pytest.fixture(scope="session")
-def machines():
-    """Return what every machine of this checkout has recorded, most cells first."""
-    stored = options.recorded(places.RESULTS, None)
-    found = [Recorded(slug, cells, machine, places.RESULTS / slug) for slug, cells, machine in stored]
+def machines(stored_results):
+    """Return what every machine has recorded, most cells first."""
+    stored = options.recorded(stored_results, None)
+    found = [Recorded(slug, cells, machine, stored_results / slug) for slug, cells, machine in stored]
     return sorted(found, key=lambda own: -len(own.cells))
 
 
 @pytest.fixture(scope="session")
 def page_file(request, tmp_path_factory):
-    """Return the page of this checkout's results."""
+    """Return the page of all of them."""
     base = tmp_path_factory.getbasetemp()
     path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "page.html"
     with path.with_suffix(".lock").open("w") as lock:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(browser.find() is None, reason="Chromium is not 
 
 @pytest.fixture(scope="module")
 def path(page_file):
-    """Return the page of this checkout's results."""
+    """Return the page of stored results."""
     return page_file
 
 

@@ -14,20 +14,29 @@ from harness.distributed.report import Report
 from harness.errors import ExperimentError, StoreError
 from harness.machine import detect
 from harness.store import places
+from tests._support import tracked
 
 LADDER, H200 = "amd-epyc-2-cores", "intel-r-xeon-r-processor-16-cores-nvidia-h200"
 
 
 @pytest.fixture(scope="module")
-def ladder():
+def ladder(stored_results):
     """Return the ladder of one machine."""
-    return harness.results("ladder", machine=LADDER)
+    return harness.results("ladder", machine=LADDER, folder=stored_results)
 
 
 def test_holds_the_cells_and_the_finding(ladder):
     assert "cpu-simd reaches" in ladder.finding
     assert {cell.experiment for cell in ladder.cells} == {"ladder"}
     assert {"cpu-naive", "cpu-simd"} <= {row.cell.contender for row in ladder.rows}
+
+
+@pytest.mark.skipif(not tracked.IS_HELD, reason="no git holds the project")
+def test_a_test_that_reads_what_a_user_has_measured_fails():
+    with pytest.raises(AssertionError, match="take it from the fixture stored_results"):
+        harness.results("ladder", machine=LADDER)
+    with pytest.raises(AssertionError, match="stored_results"):
+        (places.RESULTS / LADDER / "report.md").read_text(encoding="utf-8")
 
 
 def test_draws_itself_without_a_network(ladder):
@@ -41,17 +50,17 @@ def test_draws_itself_without_a_network(ladder):
     assert ladder.finding in bundle["text/plain"]
 
 
-def test_a_figure_is_asked_for_by_name():
-    sweep = harness.results("size_sweep", machine=LADDER)
+def test_a_figure_is_asked_for_by_name(stored_results):
+    sweep = harness.results("size_sweep", machine=LADDER, folder=stored_results)
     assert "<svg" in sweep.figure("ragged_loss")
     with pytest.raises(ExperimentError, match="ragged_loss"):
         sweep.figure("ragged_los")
 
 
-def test_without_a_machine_it_is_one_that_has_measured(tmp_path):
+def test_without_a_machine_it_is_one_that_has_measured(tmp_path, stored_results):
     """Without a GPU this one records of its kernels that they are missing, as in a checkout after its experiments."""
     name, quick = "gpu_emulation.jsonl", f"{H200}/quick"
-    machine, cell = (places.RESULTS / quick / name).read_text(encoding="utf-8").splitlines()[:2]
+    machine, cell = (stored_results / quick / name).read_text(encoding="utf-8").splitlines()[:2]
     assert json.loads(cell)["status"] == "ok"
     mine = {**json.loads(cell), "run": "20200101T000000.000000Z", "time": "2020-01-01T00:00:00+00:00"}
     missing = {**mine, "status": "missing", "samples_ns": []}
@@ -63,13 +72,13 @@ def test_without_a_machine_it_is_one_that_has_measured(tmp_path):
         assert (found.run == mine["run"]) == is_mine
 
 
-def test_mistakes_are_told(tmp_path):
+def test_mistakes_are_told(tmp_path, stored_results):
     with pytest.raises(ExperimentError, match="ladder"):
         harness.results("laddder")
     with pytest.raises(StoreError, match="no results of ladder"):
         harness.results("ladder", folder=tmp_path)
     with pytest.raises(StoreError, match=LADDER):
-        harness.results("ladder", machine="elsewhere")
+        harness.results("ladder", machine="elsewhere", folder=stored_results)
 
 
 def test_a_report_of_ranks_is_a_table():

@@ -17,6 +17,7 @@ from harness.report import machine_report, markers, tables
 from harness.report.figures import drawing
 from harness.stats.statistics import Interval
 from harness.store.journal import Journal
+from tests._support import tracked
 from tests._support.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()
@@ -24,7 +25,7 @@ LADDER = EXPERIMENTS["ladder"]
 MOST_LINES = 1050  # of a page of all experiments
 MOST_LINES_FIRST = 75
 MOST_LINES_STORED = 430  # a machine has a part of them
-STORED = sorted((Path(__file__).parents[2] / "experiments" / "results").glob("*/report.md"))
+REPORTS = tracked.names(f"{tracked.RESULTS}/*/report.md")
 
 
 def test_what_stands_beside_a_ladder_is_over_no_rung():
@@ -34,9 +35,9 @@ def test_what_stands_beside_a_ladder_is_over_no_rung():
     assert over_below["cpu-simd"] is not None
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
-def test_the_report_of_a_machine_can_be_read_in_one_sitting(path):
-    lines = path.read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("slug", [Path(name).parent.name for name in REPORTS])
+def test_the_report_of_a_machine_can_be_read_in_one_sitting(stored_results, slug):
+    lines = (stored_results / slug / machine_report.REPORT).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= MOST_LINES_STORED
     assert lines.index("## How to read") <= MOST_LINES_FIRST
 

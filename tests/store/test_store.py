@@ -25,6 +25,7 @@ from harness.store import store as stores
 from harness.store.held_sources import HELD_BY
 from harness.store.schema import SCHEMA
 from harness.store.store import Cell, Store
+from tests._support import tracked
 from tests._support.planted_store import MACHINE, begun, cell, done, fill
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -400,11 +401,12 @@ def test_a_value_of_another_type_inside_a_record_is_an_error_that_names_the_line
     assert clue in caught.value.got
 
 
-STORED = sorted((ROOT / "experiments" / "results").glob("*/*/*.jsonl"))
+STORED = ["/".join(name.split("/")[-3:]) for name in tracked.names(f"{tracked.RESULTS}/*/*/*.jsonl")]
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: "/".join(path.parts[-3:]))
-def test_every_stored_result_is_still_read(path):
+@pytest.mark.parametrize("name", STORED)
+def test_every_stored_result_is_still_read(stored_results, name):
+    path = stored_results / name
     lines = path.read_bytes().splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     reading = Store(path.parent)
@@ -454,9 +456,9 @@ def test_cells_of_a_renamed_backend_are_read_under_its_present_name(store, path)
     assert path.read_bytes() == before
 
 
-def test_the_recorded_cells_of_a_renamed_backend_are_found():
+def test_the_recorded_cells_of_a_renamed_backend_are_found(stored_results):
     """Results of an H200 that were recorded before the name changed."""
-    folder = ROOT / "experiments" / "results" / "intel-r-xeon-r-processor-16-cores-nvidia-h200" / "quick"
+    folder = stored_results / "intel-r-xeon-r-processor-16-cores-nvidia-h200" / "quick"
     lines = [line for line in (folder / "gpu_semirings.jsonl").read_text().splitlines() if '"gpu-packed"' in line]
     cells = [c for c in Store(folder).every_cell("gpu_semirings") if c.contender == "gpu-paired"]
     assert lines
@@ -616,8 +618,8 @@ def test_memory_is_for_what_is_current_and_not_for_what_is_stored(tmp_path):
     assert peak_bytes(often.keys_of_run, "ladder", "run000") < 0.5 * peak_bytes(once.cells)
 
 
-def test_commits_of_older_cells_hold_their_sources():
-    paths = (ROOT / "experiments" / "results").glob("*/*/*.jsonl")
+def test_commits_of_older_cells_hold_their_sources(stored_results):
+    paths = stored_results.glob("*/*/*.jsonl")
     stored = {
         json.loads(line)["source"] for path in paths for line in path.read_text().splitlines() if '"source"' in line
     }
