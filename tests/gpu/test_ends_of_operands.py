@@ -1,5 +1,7 @@
 """Operands that begin at a granule of 16 bytes and end within one: no kernel loads what lies behind them."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -7,10 +9,11 @@ from backends.gpu._base import backend as gpu_backend
 from backends.gpu._passes.padding import width_of_loads
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
+from harness.errors import VerificationError
 from harness.problem import Problem
 from tests._support.gapped_operands import with_gap
 from tests.gpu import test_half_mma_on_cpu, test_half_panels_on_cpu, test_row_panels_on_cpu, test_warp_panels_on_cpu
-from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.host_kernels import COMPILER, HostOperands, KernelFault, fenced
 from tests.gpu.simt_products import check, use_the_cpu, with_options
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")]
@@ -26,7 +29,7 @@ def multiply(count, k, dtype, *, tile=0, side="A x"):
 KERNELS = {
     "mv_rows": (
         lambda: [multiply(7, 3001, "float64"), multiply(1, 701, "float64")],
-        ("is_within ? end : end - min((unsigned)WIDTH - 1, end)", "end"),
+        ("is_within ? end : end - (end - begin) % WIDTH", "end"),
     ),
     "mv_columns": (
         lambda: [multiply(count, k, "int8", side="x A") for count, k in ((301, 5), (3, 301), (1, 1))],
@@ -45,8 +48,8 @@ KERNELS = {
         ("if (granule + GRANULE <= end) return", "return"),
     ),
     "half_mma": (
-        lambda: [test_half_mma_on_cpu.compute(size) for size in ((33, 17, 31), (35, 1, 9), (1, 1, 1))],
-        ("!is_last || ", "true || "),
+        lambda: [test_half_mma_on_cpu.compute(size) for size in ((33, 17, 31), (35, 1, 9), (35, 5, 65), (1, 1, 1))],
+        ("from + GRANULE <= end ? size : 0", "size"),
     ),
     "half_panels": (
         lambda: [test_half_panels_on_cpu.compute(size) for size in ((203, 23, 35), (70, 20, 33))],
@@ -79,6 +82,42 @@ def test_a_kernel_that_loads_whole_granules_is_caught(monkeypatch, name):
     begin_at_granules(monkeypatch, name, edit)
     with pytest.raises(KernelFault, match="beyond the end of a buffer"):
         compute()
+
+
+class Offset(HostOperands):
+    """A and B begin three elements behind a granule."""
+
+    def __init__(self, operands, **options):
+        super().__init__(operands, **options)
+        for name in "ab":
+            room = fenced(self.buffers[name].size + 3, self.buffers[name].dtype, at_end=False)
+            room[3:] = self.buffers[name]
+            self.buffers[name] = room
+
+    def matrix(self, name):
+        found = super().matrix(name)
+        return found._replace(place=Place(name, 3), alignment=2) if name in "ab" else found
+
+
+@pytest.mark.parametrize(
+    ("edit", "operands"),
+    [
+        (("if (has_rest && number + 2 >= tiles)", "if (false)"), HostOperands),
+        (("if (has_rest && number + 2 >= tiles)", "if (has_rest && number + 1 >= tiles)"), HostOperands),
+        (("for (; column < 0 && row >= 0; --row)", "for (; false; --row)"), HostOperands),
+        (("m - tile.row - rows < PER_GRANULE", "m - tile.row == rows"), Offset),
+        (("n - tile.column - columns < PER_GRANULE", "n - tile.column == columns"), Offset),
+    ],
+)
+def test_the_last_elements_of_16_bits_get_into_every_tile(monkeypatch, edit, operands):
+    """The granule in which a matrix ends may hold several rows, of two tiles of C, or steps of two tiles of k."""
+    sizes = (34, 20, 34), (35, 1, 66), (20, 35, 1), (35, 35, 3), (34, 21, 1), (21, 34, 1)
+    for edits in ((), (edit,)):
+        use_the_cpu(monkeypatch, at_end=False, edits=edits)
+        monkeypatch.setattr(gpu_backend, "GpuOperands", operands)
+        with pytest.raises(VerificationError) if edits else contextlib.nullcontext():
+            for size in sizes:
+                test_half_mma_on_cpu.compute(size)
 
 
 def test_loads_of_a_window_are_as_narrow_as_its_rows():

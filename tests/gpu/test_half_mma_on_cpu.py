@@ -50,7 +50,7 @@ class TestOnTheCpu:
         "edit",
         [
             ("shift_of(b + (2 * t + half)", "shift_of(b + (2 * t)"),
-            ("max(min(shift + bytes - index * GRANULE, GRANULE), 0)", "GRANULE"),
+            ("from + GRANULE <= end ? size : 0", "size / GRANULE * GRANULE"),
             ("min((rank + 1) * EACH, LINES * VECTORS)", "rank * EACH + COUNT"),
             ("if (number + STAGES - 1 < tiles) copy_tile(number + STAGES - 1);", ""),
             ("(step * SLICES + slice) * STEP", "step * STEP"),

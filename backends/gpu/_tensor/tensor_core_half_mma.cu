@@ -59,27 +59,23 @@ template <int ROWS, int BYTES_, int STRIDE, bool MOVES> struct Copies {
     {
     }
 
-    // Copy granule `index` of a row of `bytes`, and zeros beyond it. An asynchronous copy of a part of a granule counts as one of
-    // all of it, so that elements of the granule in which the matrix ends (`is_last`: it may be this one) are copied one by one.
-    __device__ __forceinline__ void copy(T* to, const T* from, int shift, int index, int bytes, bool is_last) const
+    // Copy granule `index` of a row of `bytes`, and zeros beyond it; of one that ends beyond the matrix zeros alone (Rest).
+    __device__ __forceinline__ void copy(T* to, const T* from, int shift, int index, int bytes) const
     {
         const int size = max(min(shift + bytes - index * GRANULE, GRANULE), 0);
-        to += index * GRANULE, from += index * GRANULE;
-        if (!is_last || size == 0 || from + GRANULE <= end) return copy_part<GRANULE>(to, from, size);
-        for (int e = 0; e < GRANULE; e += BYTES)
-            *(unsigned short*)(to + e) = e < size ? *(const unsigned short*)(from + e) : (unsigned short)0;
+        from += index * GRANULE;
+        copy_part<GRANULE>(to + index * GRANULE, from, from + GRANULE <= end ? size : 0);
     }
 
     // Copy the tile `begin` bytes further on, of which there are `rows` of `bytes`.
     __device__ __forceinline__ void copy_tile(T* to, long long begin, int rows, int bytes) const
     {
         const T* from = x + begin + row * ld - shift;
-        const bool is_last = x + begin + (rows - 1) * ld + bytes + GRANULE > end;
 #pragma unroll
         for (int pass = 0; pass < PASSES; ++pass) {
             const int r = row + pass * STEP_;
             if (ROWS % STEP_ && r >= ROWS) break;
-            copy(to + r * STRIDE, from + pass * STEP_ * ld, shift, granule, r < rows ? bytes : -GRANULE, is_last);
+            copy(to + r * STRIDE, from + pass * STEP_ * ld, shift, granule, r < rows ? bytes : -GRANULE);
         }
         if (!MOVES) return;
 #pragma unroll
@@ -87,8 +83,27 @@ template <int ROWS, int BYTES_, int STRIDE, bool MOVES> struct Copies {
             const int r = threadIdx.x + pass * THREADS;
             if (r >= ROWS) break;
             const T* begins = x + begin + r * ld;
-            copy(to + r * STRIDE, begins - shift_of(begins), shift_of(begins), ACROSS_, r < rows ? bytes : -GRANULE, is_last);
+            copy(to + r * STRIDE, begins - shift_of(begins), shift_of(begins), ACROSS_, r < rows ? bytes : -GRANULE);
         }
+    }
+};
+
+// What a matrix holds of the granule in which it ends, an element for each of eight threads. No copy takes that granule: a copy
+// of a part counts as one of all of it. It is asked for first, and put into tiles when their copies have come.
+struct Rest {
+    int row, column;  // from where the first tile begins; a row of -1: none
+    unsigned short value;
+
+    // Thread `place` of those that have one. The matrix ends at `end`, and there has `rows` rows of `columns` elements.
+    __device__ __forceinline__ Rest(const T* end, long long ld, int rows, int columns, int place) : row(-1), column(0), value(0)
+    {
+        const T* x = (const T*)((size_t)(end - 1) / GRANULE * GRANULE) + place * BYTES;
+        const int after = (int)(end - x) / BYTES;  // elements from this one on
+        if (place < 0 || after <= 0 || shift_of(end) == 0) return;
+        row = rows - 1, column = columns - after;
+        for (; column < 0 && row >= 0; --row) column += (int)(ld / BYTES);
+        if (column >= columns) row = -1;  // in a gap between rows
+        if (row >= 0) value = *(const unsigned short*)x;
     }
 };
 
@@ -114,6 +129,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTER(CLU
 
     const Copies<BM, BK * BYTES, STRIDE_A, MOVES_A> of_rows(a, a_end, (long long)lda * BYTES);
     const Copies<BK, BN * BYTES, STRIDE_B, MOVES_B> of_columns(b, b_end, (long long)ldb * BYTES);
+    const int place = threadIdx.x, left_k = k - first;
+    const Rest rest_a(a_end, of_rows.ld, m - tile.row, left_k, place < PER_GRANULE ? place : -1);
+    const Rest rest_b(b_end, of_columns.ld, left_k, n - tile.column, place - PER_GRANULE < PER_GRANULE ? place - PER_GRANULE : -1);
+    const bool has_rest = m - tile.row - rows < PER_GRANULE && shift_of(a_end) != 0 ||
+                          n - tile.column - columns < PER_GRANULE && shift_of(b_end) != 0;
+    auto put = [&](T* stage, int begin, int left) {
+        const int p = rest_a.column - begin, q = rest_b.row - begin, j = rest_b.column;
+        if (rest_a.row >= 0 && rest_a.row < rows && p >= 0 && p < left)
+            *(unsigned short*)(stage + rest_a.row * STRIDE_A + (MOVES_A ? shift_of(a + rest_a.row * of_rows.ld) : 0) + p * BYTES) =
+                rest_a.value;
+        if (q >= 0 && q < left && j >= 0 && j < columns)
+            *(unsigned short*)(stage + TILE_A + q * STRIDE_B + (MOVES_B ? shift_of(b + q * of_columns.ld) : 0) + j * BYTES) =
+                rest_b.value;
+    };
     auto copy_tile = [&](int number) {
         const int begin = number * BK, left = min(steps - begin, BK);
         T* to = memory + number % STAGES * STAGE;
@@ -190,6 +219,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTER(CLU
     for (int number = 0; number < tiles; ++number) {
         wait_copies<STAGES - 2>();
         __syncthreads();
+        if (has_rest && number + 2 >= tiles) {
+            put(memory + number % STAGES * STAGE, number * BK, min(steps - number * BK, BK));
+            __syncthreads();
+        }
         if (number + STAGES - 1 < tiles) copy_tile(number + STAGES - 1);
         commit_copies();
         compute_tile(memory + number % STAGES * STAGE);

@@ -70,13 +70,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
     const int j = slot * WIDTH - (int)((size_t)start / sizeof(T) % WIDTH);  // of its first element, in the window
     if (line < LINES && j < mine) {
         const T* granule = start + j;
-        // Lines before this one have whole granules
+        // Granules of the last lines may go beyond the matrix: then elements come one by one, after the others
         const unsigned whole = min(end, k - min(lines_beyond(first + j + WIDTH - count, step_p), (unsigned)k));
         const long long step = LINES * step_p;
         Sum own[WIDTH];
 #pragma unroll
         for (int v = 0; v < WIDTH; ++v) own[v] = no_terms();
-        for (unsigned p = begin + line; p < end; p += LOADS * LINES, granule += LOADS * step) {
+        for (unsigned p = begin + line; p < whole; p += LOADS * LINES, granule += LOADS * step) {
             Granule of_matrix[LOADS];
             T of_x[LOADS];
             const bool is_whole = p + (LOADS - 1) * LINES < whole;  // then no load asks
@@ -89,21 +89,23 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
             } else {
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u)
-                    if (p + u * LINES < end) {
-                        if (p + u * LINES < whole) of_matrix[u] = stream((const Granule*)(granule + u * step));
-                        else
-#pragma unroll
-                            for (int v = 0; v < WIDTH; ++v)
-                                if (first + j + v < count) of_matrix[u].x[v] = stream(granule + u * step + v);
+                    if (p + u * LINES < whole) {
+                        of_matrix[u] = stream((const Granule*)(granule + u * step));
                         of_x[u] = read_x(x, step_x, p + u * LINES);
                     }
             }
 #pragma unroll
             for (int u = 0; u < LOADS; ++u)
-                if (is_whole || p + u * LINES < end)
+                if (is_whole || p + u * LINES < whole)
 #pragma unroll
                     for (int v = 0; v < WIDTH; ++v) combine(own[v], of_matrix[u].x[v], of_x[u], alpha);
         }
+        for (unsigned p = max(whole, begin); p < end; ++p)
+            if ((p - begin) % LINES == line)
+#pragma unroll
+                for (int v = 0; v < WIDTH; ++v)
+                    if (j + v >= 0 && j + v < mine)
+                        combine(own[v], stream(matrix + p * step_p + first + j + v), read_x(x, step_x, p), alpha);
 #pragma unroll
         for (int v = 0; v < WIDTH; ++v)
             if (j + v >= 0 && j + v < mine) sums[line * PITCH + j + v] = own[v];

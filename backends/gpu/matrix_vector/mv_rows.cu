@@ -64,17 +64,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     // Elements of the row before its first vector, and the share of this block behind them
     const unsigned head = SHIFTED ? min((unsigned)(-((size_t)row / sizeof(T)) % WIDTH), (unsigned)k) : 0;
     const unsigned begin = min(head + (unsigned)share * depth, (unsigned)k), end = begin + min((unsigned)depth, k - begin);
-    // Where vectors end that lie within the matrix: the last one of a row may go beyond it
+    // The last vector of a row may go beyond the matrix: then its elements come one by one, after the others
     const bool is_within = !SHIFTED || (count - 1 - i) * step_i >= WIDTH - 1;
-    const unsigned whole = is_within ? end : end - min((unsigned)WIDTH - 1, end);
+    const unsigned whole = is_within ? end : end - (end - begin) % WIDTH;
+    const int after = (whole - begin) / WIDTH % GROUP == lane ? end - whole : 0;
     Sum sum = no_terms();
     const bool has_head = SHIFTED && share == 0 && lane < head;
     T of_head, of_x_head;
     if (has_head) of_head = stream(row + lane), of_x_head = keep(HAS_GAPS ? x + lane * step_x : x + lane);
-    for (unsigned p = begin + lane * WIDTH; p < end; p += LOADS * GROUP * WIDTH) {
+    for (unsigned p = begin + lane * WIDTH; p < whole; p += LOADS * GROUP * WIDTH) {
         Elements<WIDTH> of_row[LOADS], of_x[LOADS];
         // Then no load asks
-        const bool is_whole = p + (LOADS - 1) * GROUP * WIDTH + (SHIFTED ? WIDTH - 1 : 0) < end;
+        const bool is_whole = p + (LOADS - 1) * GROUP * WIDTH + (SHIFTED ? WIDTH - 1 : 0) < whole;
         if (is_whole) {
 #pragma unroll
             for (int u = 0; u < LOADS; ++u) {
@@ -84,28 +85,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         } else {
 #pragma unroll
             for (int u = 0; u < LOADS; ++u)
-                if (p + u * GROUP * WIDTH < end) {
-                    if (p + u * GROUP * WIDTH < whole)
-                        of_row[u] = stream((const Elements<WIDTH>*)(row + p + u * GROUP * WIDTH));
-                    of_x[u] = read_x(x, step_x, p + u * GROUP * WIDTH, end);
+                if (p + u * GROUP * WIDTH < whole) {
+                    of_row[u] = stream((const Elements<WIDTH>*)(row + p + u * GROUP * WIDTH));
+                    of_x[u] = read_x(x, step_x, p + u * GROUP * WIDTH, whole);
                 }
-            if (!is_within)
-#pragma unroll
-                for (int u = 0; u < LOADS; ++u)
-#pragma unroll
-                    for (int v = 0; v < WIDTH; ++v) {
-                        const unsigned at = p + u * GROUP * WIDTH;
-                        if (at >= whole && at + v < end) of_row[u].x[v] = stream(row + at + v);
-                    }
         }
 #pragma unroll
         for (int u = 0; u < LOADS; ++u)
-            if (is_whole || p + u * GROUP * WIDTH < end)
+            if (is_whole || p + u * GROUP * WIDTH < whole)
 #pragma unroll
                 for (int v = 0; v < WIDTH; ++v)
-                    if (!SHIFTED || is_whole || p + u * GROUP * WIDTH + v < end)
+                    if (!SHIFTED || is_whole || p + u * GROUP * WIDTH + v < whole)
                         combine(sum, of_row[u].x[v], of_x[u].x[v], alpha);
     }
+#pragma unroll 1
+    for (unsigned p = whole; SHIFTED && p < whole + after; ++p)
+        combine(sum, stream(row + p), keep(HAS_GAPS ? x + p * step_x : x + p), alpha);
     if (has_head) combine(sum, of_head, of_x_head, alpha);
     sum = of_row(sum);
     const bool is_first = lane == 0 && i < count;
