@@ -310,7 +310,6 @@ class TestPlantedBugs:
         ("old", "new"),
         (
             ("(size_t)start / sizeof(T) % WIDTH", "0"),
-            ("(before + mine * k) / WIDTH", "mine * k / WIDTH"),
             ("if (e < before + mine * k)", "if (false)"),
             ("tile + g, granules + g", "tile + g, granules"),
             ("(int)min((long long)rows, count - first)", "rows"),
