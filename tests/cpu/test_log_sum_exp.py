@@ -11,7 +11,7 @@ from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS
 from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._log_sum.scaling import Scale
-from harness import SEMIRINGS, Backend, Operands, Problem, VerificationError, threads
+from harness import SEMIRINGS, Backend, Operands, Problem, VerificationError, gemm, threads
 from harness.plan import Plan
 from harness.proof.contract import check_kernel
 from harness.proof.magnitude import magnitude_of
@@ -60,6 +60,40 @@ def apart(rng, shape, gap, dtype):
     a = rng.uniform(-2, 0, (m, k)) + low
     b = rng.uniform(-2, 0, (k, n)) - gap - low[:, None]
     return a.astype(dtype), b.astype(dtype)
+
+
+def far(rng, shape, size, dtype):
+    """Return A and B of that size, each row and column of its own, whose terms are small where those are equal.
+
+    All are multiples of 1/16, so that 0.5 can be added to A without rounding.
+    """
+    m, n, k = shape
+    of_rows, of_columns = (size * rng.choice([1, 1, 0.5, -1], count) for count in (m, n))
+    a, b = rng.integers(-32, 32, (m, k)) / 16 + of_rows[:, None], rng.integers(-32, 32, (k, n)) / 16 - of_columns
+    return a.astype(dtype), b.astype(dtype)
+
+
+def meeting_below(rng, shape, gap, dtype):
+    """Return A and B whose terms are small, though the maxima of their rows and columns add up to about `gap`."""
+    m, n, k = shape
+    a, b = rng.uniform(-1, 1, (m, k)), rng.uniform(-1, 1, (k, n))
+    a[:, 0] += gap
+    b[0] -= gap + 1
+    return a.astype(dtype), b.astype(dtype)
+
+
+def by_definition(a, b, c=None):
+    """Return log sum exp(a + b) in long double, for finite operands."""
+    terms = a.astype(np.longdouble)[..., None] + b.astype(np.longdouble)[..., None, :, :]
+    if c is not None:
+        terms = np.concatenate([terms, c.astype(np.longdouble)[..., None, :]], -2)
+    top = terms.max(-2)
+    return top + np.log(np.exp(terms - top[..., None, :]).sum(-2))
+
+
+def assert_accurate(got, exact, k):
+    """Assert that errors are a few roundings of the result and of each sum, whatever the operands are."""
+    assert (np.abs(got - exact) <= (k + 8) * np.finfo(got.dtype).eps * (np.abs(exact) + 1)).all()
 
 
 # --------------------------------------------------------------------------------------------------------- the contract
@@ -114,6 +148,51 @@ def test_one_thread_and_two_agree(rng):
         with threads.limit(count):
             results.append(compute(a, b)[0])
     np.testing.assert_allclose(*results, rtol=1e-5)
+
+
+# --------------------------------------------------------------------------------------------------------- what cancels
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", (1e4, 1e6, 1e30))
+def test_rows_and_columns_that_cancel_lose_nothing(dtype, size, rng):
+    width = LINE_BYTES // dtype.itemsize
+    for m, n, k in itertools.product((1, ROWS + 1), (1, width - 1, width + 1), (1, 2, ROWS + 1)):
+        a, b = far(rng, (m, n, k), size, dtype)
+        c = rng.standard_normal((m, n)).astype(dtype)
+        for c_or_none in (None, c):
+            assert_accurate(compute(a, b, c_or_none)[0], by_definition(a, b, c_or_none), k)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_calls_with_alpha_batches_vectors_and_strides_lose_nothing_either(dtype, rng):
+    log = {"semiring": "logaddexp_plus", "backend": "cpu-simd"}
+    a, b = far(rng, (9, 33, 20), 1e4, dtype)
+    c = rng.standard_normal((9, 33)).astype(dtype)
+    assert_accurate(gemm(a, b, c, alpha=0.5, beta=0.25, **log), by_definition(a + dtype.type(0.5), b, c + 0.25), 20)
+    assert_accurate(gemm(b.T, a.T, **log), by_definition(b.T, a.T), 20)
+    assert_accurate(gemm(a[::2, ::-1], b[::-1, 1:2], **log), by_definition(a[::2], b[:, 1:2]), 20)
+    batch_a, batch_b = np.stack([a, a[::-1]]), np.stack([b, b[::-1]])
+    assert_accurate(gemm(batch_a, batch_b, **log), by_definition(batch_a, batch_b), 20)
+
+
+@pytest.mark.parametrize(("dtype", "gaps"), ((FLOAT32, (9, 50, 75)), (FLOAT64, (50, 300, 600))), ids=str)
+def test_terms_far_below_the_largest_ones_of_row_and_column_lose_nothing(dtype, gaps, rng):
+    """The exponentials are of large negative numbers, whose roundings are large beside the sum."""
+    for gap in gaps:
+        a, b = meeting_below(rng, (9, 70, 5), gap, dtype)
+        result, kernel = compute(a, b)
+        assert not kernel._doubt.any()
+        assert_accurate(result, by_definition(a, b), 5)
+
+
+def test_maxima_whose_sum_overflows(rng):
+    most = np.finfo(FLOAT32).max
+    a = np.array([[most, -np.inf], [most, most], [-most, -most], [-np.inf, most]], FLOAT32)
+    result, _ = compute(a, a.T.copy())
+    assert np.isneginf([result[0, 3], result[2, 2]]).all()
+    assert np.isposinf(result[1, :2]).all()
+    assert result[1, 2] == np.float32(np.log(2))
 
 
 # --------------------------------------------------------------------------------------------------------- what is lost

@@ -34,6 +34,8 @@ class _Format(NamedTuple):
         1.5 * 2^(mantissa bits): added to a small number, it leaves that number's integer in the last bits.
     ln2, ln2_rest : float
         ln 2 in two parts.
+    round_to_digit : float
+        Likewise, it leaves a multiple of the last digit of `ln2`, 2^-9 and 2^-32.
     exp_degree, log_degree : int
         Of the polynomials in r and in ((f - 1) / (f + 1))^2; remainders are below a tenth of the unit roundoff.
     """
@@ -42,13 +44,16 @@ class _Format(NamedTuple):
     round_to_integer: float
     ln2: float
     ln2_rest: float
+    round_to_digit: float
     exp_degree: int
     log_degree: int
 
 
 _FORMATS = {
-    "float32": _Format(np.int32, 1.5 * 2**23, 0.693359375, -2.12194440e-4, 7, 4),
-    "float64": _Format(np.int64, 1.5 * 2**52, 6.93147180369123816490e-01, 1.90821492927058770002e-10, 13, 10),
+    "float32": _Format(np.int32, 1.5 * 2**23, 0.693359375, -2.12194440e-4, 1.5 * 2**14, 7, 4),
+    "float64": _Format(
+        np.int64, 1.5 * 2**52, 6.93147180369123816490e-01, 1.90821492927058770002e-10, 1.5 * 2**20, 13, 10
+    ),
 }
 
 
@@ -77,25 +82,61 @@ class Elementary:
         """Return a constant, rounded to the dtype."""
         return ir.Constant(self.element, float(self.dtype.type(value)))
 
-    def exp(self, x: Value, scale: Value, floor: Value) -> Value:
-        """Return e^x times the power of two that `exp_scale` gave; 0 below `floor`. For x <= 0; NaN stays."""
+    def exp(self, x: Value, scale: Value, floor: Value, rest: Value | None = None) -> Value:
+        """Return e^x times the power of two that `exp_scale` gave; 0 below `floor`. For x < 1; NaN stays.
+
+        With `rest`, what rounding took from x: of e^(x + rest).
+        """
         b, form, magic = self._b, self._form, self.number(self._form.round_to_integer)
         n = b.fsub(self._multiply_add(x, self.number(1 / math.log(2.0)), magic), magic)
         r = self._multiply_add(n, self.number(-form.ln2), x)
-        r = self._multiply_add(n, self.number(-form.ln2_rest), r)
+        r = self._multiply_add(n, self.number(-form.ln2_rest), r if rest is None else b.fadd(r, rest))
         e_to_the_r = self._polynomial(r, [1 / math.factorial(p) for p in range(form.exp_degree + 1)])
         value = b.fmul(e_to_the_r, self._power_of_two(b.fadd(n, scale)))
         return b.select(b.fcmp_ordered("<", x, floor), self.number(0), value)
 
     def log(self, x: Value, exponent: Value) -> Value:
         """Return log(x / 2^exponent). For x >= 0 and normal, or 0, or NaN."""
+        e, rest = self._parts_of_log(x, exponent)
+        return self._of_nothing_and_nan(x, self._multiply_add(e, self.number(self._form.ln2), rest))
+
+    def exp_of_difference(self, x: Value, y: Value, scale: Value, floor: Value) -> Value:
+        """Return `exp` of x - y, whose rounding is made good: Knuth's TwoSum."""
+        b = self._b
+        difference = b.fsub(x, y)
+        of_y = b.fsub(x, difference)
+        of_x = b.fadd(difference, of_y)
+        return self.exp(difference, scale, floor, b.fadd(b.fsub(x, of_x), b.fsub(of_y, y)))
+
+    def log_and(self, x: Value, exponent: Value, shift: Value) -> Value:
+        """Return log(x / 2^exponent) plus a sum of two `shift_of`; nothing is rounded before it has cancelled."""
+        e, rest = self._parts_of_log(x, exponent)
+        total = self._b.fadd(self._multiply_add(e, self.number(self._form.ln2), shift), rest)
+        return self._of_nothing_and_nan(x, total)
+
+    def shift_of(self, x: Value) -> Value:
+        """Return the multiple of the last digit of `ln2` that is next to x, or x itself if it is large; 0 for -inf.
+
+        Sums of two of them and of a multiple of `ln2` are exact, unless the result is large too.
+        """
+        b, magic = self._b, self.number(self._form.round_to_digit)
+        is_small = b.fcmp_ordered("<", self.absolute(x), self.number(self._form.round_to_digit / 3))
+        # A larger x has no digits below half of that one
+        multiple = b.select(is_small, b.fsub(b.fadd(x, magic), magic), x)
+        return b.select(b.fcmp_ordered("==", x, self.number(-np.inf)), self.number(0), multiple)
+
+    def _parts_of_log(self, x: Value, exponent: Value) -> tuple[Value, Value]:
+        """Return e and the rest of ``log(x / 2^exponent) = e ln2 + rest``, ln2 the first part of ln 2."""
         b, form, one = self._b, self._form, self.number(1)
         e, f = b.fsub(self._exponent_of(x), exponent), b.fsub(self._mantissa_of(x), one)
         s = b.fdiv(f, b.fadd(self.number(2), f))
         artanh = self._polynomial(b.fmul(s, s), [1 / (2 * p + 1) for p in range(form.log_degree + 1)])
-        value = self._multiply_add(e, self.number(form.ln2_rest), b.fmul(b.fmul(self.number(2), s), artanh))
-        value = self._multiply_add(e, self.number(form.ln2), value)
-        value = b.select(b.fcmp_ordered("==", x, self.number(0)), self.number(-np.inf), value)
+        return e, self._multiply_add(e, self.number(form.ln2_rest), b.fmul(b.fmul(self.number(2), s), artanh))
+
+    def _of_nothing_and_nan(self, x: Value, logarithm: Value) -> Value:
+        """Return the logarithm of x, or what it is instead for 0 and NaN."""
+        b = self._b
+        value = b.select(b.fcmp_ordered("==", x, self.number(0)), self.number(-np.inf), logarithm)
         return b.select(b.fcmp_ordered("ord", x, x), value, x)
 
     def maximum(self, x: Value, y: Value) -> Value:

@@ -24,7 +24,7 @@ ROWS, LINE_BYTES = 8, 512
 # doubt.
 WORDS = """
     m n k a rs_a cs_a b rs_b cs_b c rs_c cs_c accumulate
-    scale x y sums row_tops row_limits row_singles column_tops column_limits singles single_terms counts lines doubt
+    scale x y sums row_shifts row_limits row_singles column_shifts column_limits singles single_terms counts lines doubt
     is_any_in_doubt
 """.split()
 

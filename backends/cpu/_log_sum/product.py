@@ -7,6 +7,10 @@
 This takes m k + k n exponentials and m n logarithms beside the m n k multiply-adds of ``X Y``. The definition takes
 both for every pair. A maximum of -inf is replaced by 0, since -inf - (-inf) would be NaN.
 
+Cancellation: u[i] and v[j] may be large and of opposite signs, and the logarithm far below their sum, while every term
+is small. So u and v are maxima rounded to few digits, with which all sums before the last one are exact, and what
+rounding takes from the differences is made good (`exp_log.Elementary`). Errors are relative to C and not to A or B.
+
 Underflow: an exponential, or a product of two, below the smallest normal number s may be lost from X Y. The factor 2^h,
 as large as k terms allow, makes that rarer. Two tests tell which elements can be trusted:
 
@@ -81,9 +85,9 @@ class LogSumExp:
         self._doubt = aligned_empty((self._strips, m), np.dtype(np.bool_))
         work = {
             "scale": np.array(Scale.of(dtype, k), dtype), "x": self._x, "y": self._y, "sums": self._sums,
-            "row_tops": aligned_empty((m,), dtype), "row_limits": aligned_empty((m,), dtype),
+            "row_shifts": aligned_empty((m,), dtype), "row_limits": aligned_empty((m,), dtype),
             "row_singles": np.empty(m, np.int64),
-            "column_tops": aligned_empty((n,), dtype), "column_limits": aligned_empty((n,), dtype),
+            "column_shifts": aligned_empty((n,), dtype), "column_limits": aligned_empty((n,), dtype),
             "singles": np.empty(n, np.int64), "single_terms": np.empty(n, np.int64),
             "counts": np.empty(self._strips, np.int64),
             "lines": aligned_empty((self._blocks, width), dtype), "doubt": self._doubt,

@@ -1,10 +1,11 @@
 """Rows of A and columns of B, each scaled by its maximum, as exponentials: the factors of a logaddexp_plus product.
 
-    x[i, p] = 2^h exp(a[i, p] - u[i]),  u[i] = max_p a[i, p]        y[p, j] = 2^h exp(b[p, j] - v[j]),  v[j] likewise
+    x[i, p] = 2^h exp(a[i, p] - u[i]),  u[i] ~ max_p a[i, p]        y[p, j] = 2^h exp(b[p, j] - v[j]),  v[j] likewise
 
-A maximum of -inf is replaced by 0, since -inf - (-inf) would be NaN; a NaN comes through. The least finite term of each
-line is kept too: it tells which sums of products can be trusted (see `_log_sum.product`). Where it equals the maximum,
-the line may have a single term.
+u and v are the maxima, rounded so that their sums are exact (`exp_log.Elementary.shift_of`). A maximum of -inf is
+replaced by 0, since -inf - (-inf) would be NaN; a NaN comes through. The least finite term of each line is kept too: it
+tells which sums of products can be trusted (see `_log_sum.product`). Where it equals the maximum, the line may have a
+single term.
 """
 
 from __future__ import annotations
@@ -72,14 +73,14 @@ def scale_rows(code: Code, table: Value, block: Value) -> None:
     def one_row(i: Value) -> None:
         row = code.b.add(first, i)
         of_row = (code.at(address, (row, size)) for address, size in (
-            (w.row_tops, code.size), (w.row_limits, code.size), (w.row_singles, WORD),
+            (w.row_shifts, code.size), (w.row_limits, code.size), (w.row_singles, WORD),
         ))  # fmt: skip
         code.function("scale_row", _scale_row, w.k, code.at(x, (i, row_bytes)), w.scale, *of_row)
 
     code.for_each(rows, (), one_row)
 
 
-def _scale_row(code: Code, count: Value, x: Value, scale: Value, top: Value, limit: Value, single: Value) -> None:
+def _scale_row(code: Code, count: Value, x: Value, scale: Value, shift: Value, limit: Value, single: Value) -> None:
     b, terms, place = code.b, code.pointer(x), v.size(0)
 
     def extend(p: Value, top: Value, least: Value) -> list[Value]:
@@ -88,8 +89,9 @@ def _scale_row(code: Code, count: Value, x: Value, scale: Value, top: Value, lim
     highest, lowest = code.number(np.inf), code.number(-np.inf)
     maximum, least = code.for_each(count, [lowest, highest], extend)
     index = _single(code, least, maximum, count, x, v.size(code.size))  # before the terms are overwritten
-    _take_exponentials(code, count, x, maximum, load_scale(code, scale))
-    code.store(maximum, code.pointer(top), place)
+    shifted_by = code.shift_of(maximum)
+    _take_exponentials(code, count, x, shifted_by, load_scale(code, scale))
+    code.store(shifted_by, code.pointer(shift), place)
     code.store(_limit(code, maximum, least, load_scale(code, scale)), code.pointer(limit), place)
     b.store(index, code.pointer(single))
 
@@ -102,7 +104,7 @@ def scale_columns(code: Code, table: Value, strip: Value) -> None:
     w = code.words(table)
     first, count = code.block(strip, w.n, code.width)
     row_bytes, source = code.at(v.size(0), (w.n, code.size)), code.at(w.b, (first, w.cs_b))
-    y, tops, limits = (code.at(address, (first, code.size)) for address in (w.y, w.column_tops, w.column_limits))
+    y, tops, limits = (code.at(address, (first, code.size)) for address in (w.y, w.column_shifts, w.column_limits))
     code.on_lines("begin", _begin, count, tops, limits)
 
     def some_rows(begin: Value, rows: Value) -> None:
@@ -113,12 +115,13 @@ def scale_columns(code: Code, table: Value, strip: Value) -> None:
         )
 
     code.for_blocks(w.k, ROWS, some_rows)
-    code.for_each(
-        w.k, (), lambda p: code.on_lines("scale_line", _scale_line, count, code.at(y, (p, row_bytes)), tops, w.scale)
-    )
     listed = (code.at(address, (first, WORD)) for address in (w.singles, w.single_terms))
     counted = code.at(w.counts, (strip, WORD))
     code.function("finish", _finish, count, first, tops, limits, w.scale, w.k, source, w.rs_b, w.cs_b, *listed, counted)
+    shifts = tops  # now
+    code.for_each(
+        w.k, (), lambda p: code.on_lines("scale_line", _scale_line, count, code.at(y, (p, row_bytes)), shifts, w.scale)
+    )
 
 
 def _begin(code: Code, count: Value, tops: Value, leasts: Value) -> None:
@@ -147,21 +150,21 @@ def _extended(code: Code, top: Value, least: Value, term: Value) -> list[Value]:
     return [code.maximum(top, term), code.smaller(least, finite)]
 
 
-def _scale_line(code: Code, count: Value, y: Value, tops: Value, scale: Value) -> None:
-    terms, of_tops, by = code.pointer(y), code.pointer(tops), load_scale(code, scale)
+def _scale_line(code: Code, count: Value, y: Value, shifts: Value, scale: Value) -> None:
+    terms, of_shifts, by = code.pointer(y), code.pointer(shifts), load_scale(code, scale)
 
     def one(j: Value) -> None:
-        shifted = code.b.fsub(code.load(terms, j), _shift(code, code.load(of_tops, j)))
-        code.store(code.exp(shifted, by.scale, by.floor), terms, j)
+        value = code.exp_of_difference(code.load(terms, j), code.load(of_shifts, j), by.scale, by.floor)
+        code.store(value, terms, j)
 
     code.for_each(count, (), one)
 
 
-def _take_exponentials(code: Code, count: Value, x: Value, top: Value, scale: Scale) -> None:
-    terms, shift = code.pointer(x), _shift(code, top)
+def _take_exponentials(code: Code, count: Value, x: Value, shift: Value, scale: Scale) -> None:
+    terms = code.pointer(x)
 
     def one(p: Value) -> None:
-        code.store(code.exp(code.b.fsub(code.load(terms, p), shift), scale.scale, scale.floor), terms, p)
+        code.store(code.exp_of_difference(code.load(terms, p), shift, scale.scale, scale.floor), terms, p)
 
     code.for_each(count, (), one)
 
@@ -170,12 +173,13 @@ def _finish(
     code: Code, count: Value, first: Value, tops: Value, limits: Value, scale: Value, k: Value, source: Value,
     row_stride: Value, stride: Value, singles: Value, terms: Value, counted: Value,
 ) -> None:  # fmt: skip
-    """Replace the least terms by limits, and list the columns with a single term."""
+    """Replace the maxima by shifts, the least terms by limits, and list the columns with a single term."""
     b, of_tops, of_limits, by = code.b, code.pointer(tops), code.pointer(limits), load_scale(code, scale)
 
     def one(j: Value, listed: Value) -> list[Value]:
         top, least = code.load(of_tops, j), code.load(of_limits, j)
         single = _single(code, least, top, k, code.at(source, (j, stride)), row_stride)
+        code.store(code.shift_of(top), of_tops, j)
         code.store(_limit(code, top, least, by), of_limits, j)
         is_single = b.icmp_signed(">=", single, v.size(0))
         with b.if_then(is_single):
@@ -187,13 +191,9 @@ def _finish(
     b.store(listed, code.pointer(counted))
 
 
-def _shift(code: Code, top: Value) -> Value:
-    return code.b.select(code.b.fcmp_ordered("==", top, code.number(-np.inf)), code.number(0), top)
-
-
 def _limit(code: Code, top: Value, least: Value, scale: Scale) -> Value:
     """Return the least trusted sum of a line: 0 if it is narrow."""
-    is_narrow = code.b.fcmp_ordered(">=", code.b.fsub(least, _shift(code, top)), scale.narrow)
+    is_narrow = code.b.fcmp_ordered(">=", code.b.fsub(least, code.shift_of(top)), scale.narrow)
     return code.b.select(is_narrow, code.number(0), scale.limit)
 
 
