@@ -15,7 +15,7 @@ from harness.errors import VerificationError
 from harness.plan import Launch
 from harness.problem import Problem
 from tests.api.test_argk import SELECTIVE, by_definition, draw
-from tests.cpu.test_log_sum_exp import apart
+from tests.cpu.test_log_sum_exp import apart, far, meeting_below
 from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault, fenced
 from tests.gpu.simt_products import check, contract_findings, use_the_cpu, with_small_tiles
 
@@ -128,8 +128,16 @@ def test_no_gap_between_what_the_largest_terms_meet_loses_a_digit(dtype, gap, rn
 
 
 @FLOATS
+def test_what_cancels_between_rows_and_columns_loses_no_digit(dtype, rng):
+    for size in (1e4, 1e6):
+        log_sum_exp(*far(rng, (9, 33, 5), size, dtype), accumulate=size == 1e6)
+    log_sum_exp(*meeting_below(rng, (9, 33, 2), 75 if dtype == np.float32 else 600, dtype))
+
+
+@FLOATS
 def test_special_values_at_every_place(dtype):
-    special = np.array([-np.inf, np.inf, np.nan, 0.0, -1.0, 3e4, -3e4], dtype)
+    most = np.finfo(dtype).max
+    special = np.array([-np.inf, np.inf, np.nan, 0.0, -1.0, 3e4, -3e4, most, -most], dtype)
     pairs = np.array(list(itertools.product(special, repeat=2)), dtype)
     log_sum_exp(np.column_stack([pairs, np.full(len(pairs), -np.inf, dtype)]), np.vstack([pairs.T, pairs.T[:1]]))
 
@@ -152,7 +160,9 @@ def test_contract_holds_on_the_cpu():
 LOG_BUGS = (
     ("top == -INFINITE ? (T)0 : top", "top"),  # nothing becomes NaN
     ("leasts[first] - shift >= narrow", "true"),  # lost terms are believed
-    ("(scaled_log(sum, exponent) + u) + v", "(log(sum) + u) + v"),
+    ("whole - 2 * exponent", "whole"),
+    ("x == 0 ? -INFINITE : x", "x"),
+    ("lost == lost ?", "true ?"),
     ("if (p >= 0 && v < INFINITE)", "if (p >= 0)"),
     ("half; half /= 2", "half > 1; half /= 2"),
     ("exp(row[p] + column[(long long)p * ldb] - top)", "(T)1"),
@@ -169,6 +179,7 @@ def test_planted_bugs_of_log_sum_exp_are_seen(old, new, monkeypatch, rng):
 def all_of_log_sum_exp(dtype, rng):
     test_a_row_of_nothing_and_a_single_term_come_through(dtype, rng)
     test_special_values_at_every_place(dtype)
+    test_what_cancels_between_rows_and_columns_loses_no_digit(dtype, rng)
     for gap in (60.0, 100.0):
         log_sum_exp(*apart(rng, (9, 7, 12), gap, dtype))
 

@@ -24,28 +24,34 @@
 #define GROUPS 8 /* of lanes in a block */
 
 // ln 2 in two parts, the first with so few bits that its multiples are exact
-__device__ __forceinline__ float reduced(float x, float n)
+#define LN2 (sizeof(T) == 4 ? (T)0.693145752f : (T)6.93147180369123816490e-01)
+#define LN2_REST (sizeof(T) == 4 ? (T)1.42860677e-6f : (T)1.90821492927058770002e-10)
+
+// What rounding took from `sum`, of x + y: Knuth's TwoSum. NaN if the sum is not finite.
+__device__ __forceinline__ T lost_from(T sum, T x, T y)
 {
-    return fmaf(n, -1.42860677e-6f, fmaf(n, -0.693145752f, x));
-}
-__device__ __forceinline__ double reduced(double x, double n)
-{
-    return fma(n, -1.90821492927058770002e-10, fma(n, -6.93147180369123816490e-01, x));
+    const T of_y = sum - x;
+    return (x - (sum - of_y)) + (y - of_y);
 }
 
-// 2^exponent exp(x) for x <= 0, which does not underflow where exp(x) alone would
-__device__ __forceinline__ T scaled_exp(T x, int exponent)
+// 2^exponent exp(x - top) for x <= top, which does not underflow where exp(x - top) alone would
+__device__ __forceinline__ T scaled_exp(T x, T top, int exponent)
 {
-    if (x < (T)-2000) return 0;
-    const T n = rint(x * (T)1.4426950408889634);
-    return ldexp(exp(reduced(x, n)), (int)n + exponent);
+    const T below = x - top;
+    if (below < (T)-2000) return 0;
+    const T n = rint(below * (T)1.4426950408889634), r = fma(n, -LN2_REST, fma(n, -LN2, below));
+    return ldexp(exp(r + lost_from(below, x, -top)), (int)n + exponent);
 }
 
-// log(x / 2^(2 exponent)); as one quotient if that is a normal number, so that no digits cancel
-__device__ __forceinline__ T scaled_log(T x, int exponent)
+// log(x / 2^(2 exponent)) + u + v, as accurate as one rounding, however much of the three cancels
+__device__ __forceinline__ T log_and(T x, int exponent, T u, T v)
 {
-    const T quotient = ldexp(x, -2 * exponent);
-    return quotient >= (T)1e-30 ? log(quotient) : log(x) - (T)(2 * exponent * 0.6931471805599453);
+    if (!(x > 0)) return x == 0 ? -INFINITE : x;
+    const int whole = ilogb(x);
+    const T n = whole - 2 * exponent, rest = fma(n, LN2_REST, log(ldexp(x, -whole)));
+    const T of_two = u + v, total = of_two + n * LN2;
+    const T lost = lost_from(of_two, u, v) + lost_from(total, of_two, n * LN2);
+    return total + (lost == lost ? rest + lost : rest);
 }
 
 __device__ __forceinline__ T most(T x, T y) { return x > y || x != x ? x : y; }
@@ -86,7 +92,7 @@ __device__ __forceinline__ void scale_line(const T* x, long long step, int count
         line[0] = top, line[1] = leasts[first] - shift >= narrow ? (T)0 : limit;
         *single = top == top ? max(places[first], -1) : -1;
     }
-    for (int p = worker; p < count; p += workers) scaled[p * scaled_step] = scaled_exp(x[p * step] - shift, exponent);
+    for (int p = worker; p < count; p += workers) scaled[p * scaled_step] = scaled_exp(x[p * step], shift, exponent);
 }
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
@@ -151,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
         if (p >= 0 && v < INFINITE) total = u + column[(long long)p * ldb];
         else if (q >= 0 && u < INFINITE) total = row[q] + v;
         else if ((sum >= rows[2 * i + 1] && sum >= columns[2 * j + 1]) || !(u + v > -INFINITE))
-            total = (scaled_log(sum, exponent) + u) + v;
+            total = log_and(sum, exponent, u, v);
         else total = pair_by_pair(row, column, ldb, k);
         store(c + (long long)i * ldc + j, total);
     }
