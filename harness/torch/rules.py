@@ -6,9 +6,11 @@ Where (+) selects, an element is one term, ``D[i, j] = A[i, q] (x) B[q, j]`` wit
     dB[q, j] += g[i, j] * d2(A[i, q], B[q, j])
 
 Over logaddexp_plus a term has the weight exp(A[i, p] + B[p, j] - D[i, j]), so that gradients are products themselves,
-of the parts of g above and below zero. As logarithms they neither overflow nor underflow::
+of the parts of g above and below zero. As logarithms they neither overflow nor underflow. A large B that A cancels is
+taken off before a logarithm is rounded::
 
-    dA[i, p]  =  exp(A[i, p] + log sum_j exp(log g+[i, j] - D[i, j] + B[p, j]))  -  the same of g-
+    dA[i, p]  =  exp(A[i, p] + v[p] + log sum_j exp(log g+[i, j] - D[i, j] + B[p, j] - v[p]))  -  the same of g-,
+    v[p] = max_j B[p, j]
 """
 
 from __future__ import annotations
@@ -81,17 +83,27 @@ def log_sum(a: Tensor, b: Tensor, result: Tensor, g: Tensor, needs: tuple[bool, 
     above, below = (torch.where(counts & ~(part <= 0), part.log() - result, nothing) for part in (g, -g))
     of_a = of_b = None
     if needs[0]:  # both parts as rows of one product
-        sums = product(torch.cat([above, below], -2), b.mT)
-        of_a = _difference(a, sums[..., :m, :], sums[..., m:, :])
+        top = _largest(b, -1)
+        sums = product(torch.cat([above, below], -2), (b - top).mT)
+        of_a = _difference(a + top.mT, sums[..., :m, :], sums[..., m:, :]).sum_to_size(a.shape)
     if needs[1]:
-        sums = product(a.mT, torch.cat([above, below], -1))
-        of_b = _difference(b, sums[..., :n], sums[..., n:])
+        top = _largest(a, -2)
+        sums = product((a - top).mT, torch.cat([above, below], -1))
+        of_b = _difference(b + top.mT, sums[..., :n], sums[..., n:]).sum_to_size(b.shape)
     return of_a, of_b
 
 
+def _largest(x: Tensor, dim: int) -> Tensor:
+    """Return the largest elements along a dimension; 0 where they are not finite, or there are none."""
+    if not x.shape[dim]:
+        return x.sum(dim, keepdim=True)
+    top = x.amax(dim, keepdim=True)
+    return torch.where(top.isfinite(), top, torch.zeros_like(top))
+
+
 def _difference(x: Tensor, above: Tensor, below: Tensor) -> Tensor:
-    """Return exp(x + above) - exp(x + below), summed over the dimensions along which `x` was repeated."""
-    return ((x + above).exp() - (x + below).exp()).sum_to_size(x.shape)
+    """Return exp(x + above) - exp(x + below)."""
+    return (x + above).exp() - (x + below).exp()
 
 
 def ordinary(a: Tensor, b: Tensor, g: Tensor, needs: tuple[bool, bool], product: Product) -> Pair:

@@ -120,7 +120,7 @@ class TestWeights:
     @staticmethod
     def by_torch(a, b, g):
         a, b = (x.detach().clone().requires_grad_() for x in (a, b))
-        result = torch.logsumexp(a[:, :, None] + b[None], 1)
+        result = torch.logsumexp(a[..., :, :, None] + b[..., None, :, :], -2)
         return result.detach(), *torch.autograd.grad(result, (a, b), g)
 
     @pytest.mark.parametrize("scale", (1.0, 50.0, 2000.0))
@@ -136,6 +136,24 @@ class TestWeights:
         exact = self.by_torch(a.double(), b.double(), g.double())
         for got, expected in zip(gradients("logaddexp_plus", a, b, g), exact, strict=True):
             torch.testing.assert_close(got.double(), expected, rtol=2e-4, atol=2e-3)
+
+    @pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
+    @pytest.mark.parametrize("size", (1e4, 1e6))
+    def test_of_operands_that_cancel_lose_nothing(self, size, dtype):
+        a, b, g = (torch.randn(*shape).double() for shape in ((2, 9, 17), (17, 8), (2, 9, 8)))
+        of_k = size * torch.randn(17).double()  # every k has a size of its own
+        a, b = (a + of_k).to(dtype), (b - of_k[:, None]).to(dtype)
+        for of_one in (a[0], b, g[0].to(dtype)), (a, b, g.to(dtype)):
+            exact = self.by_torch(*(x.double() for x in of_one))
+            for got, expected in zip(gradients("logaddexp_plus", *of_one), exact, strict=True):
+                torch.testing.assert_close(got.double(), expected, rtol=0, atol=64 * torch.finfo(dtype).eps)
+
+    def test_without_columns_or_rows_they_are_zero(self):
+        for m, n in (3, 0), (0, 2):
+            a, b, g = (torch.ones(*shape).double() for shape in ((m, 4), (4, n), (m, n)))
+            _, of_a, of_b = gradients("logaddexp_plus", a, b, g)
+            assert torch.equal(of_a, torch.zeros(m, 4))
+            assert torch.equal(of_b, torch.zeros(4, n))
 
     def test_where_no_term_counts_they_are_zero(self):
         none = -float("inf")
