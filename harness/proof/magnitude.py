@@ -21,8 +21,9 @@ def magnitude_of(
 ) -> np.ndarray:
     """Compute the scale of rounding errors of ``D[rows][:, columns]``, for floats under a (+) that rounds.
 
-    Under plus it is the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times. Under logaddexp it is the
-    largest of them, under an operation of the user's own their sum. NaN and infinite operands count as absent.
+    Under plus it is the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times; under an operation of the
+    user's own too. Under logaddexp it is that of ``alpha (x) A`` alone, 0 without an alpha: all other errors are small
+    beside the result, see `allowed_error`. NaN and infinite operands count as absent.
 
     Returns
     -------
@@ -32,23 +33,21 @@ def magnitude_of(
     times, add = problem.semiring.multiply.name, problem.semiring.add.name
     if add == "times" or not problem.semiring.is_tabled:
         return _sum_of_terms(problem, a, b, c)
-    fold = np.maximum if add == "logaddexp" else np.add
+    if add == "logaddexp":
+        return _largest_of_scaled(problem, a, b.shape[1])
     total = np.zeros((a.shape[0], b.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):
         for x, y in steps_of(a, b, _absolute):
             scaled = x if problem.alpha is None else _BOUNDS.get(times, np.add)(_absolute(problem.alpha), x)
-            fold(total, _bound(add, times, scaled, y), out=total)
+            total += _bound(times, scaled, y)
         if problem.accumulate and c is not None:
             z = _absolute(c)
             total = total + (z if problem.beta is None else _BOUNDS.get(times, np.add)(_absolute(problem.beta), z))
     return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
 
 
-def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _bound(times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return what some steps of k, (steps, m) and (steps, n) absolute values, contribute to `magnitude_of`."""
-    if add == "logaddexp":
-        largest = _BOUNDS.get(times, np.add)(x.max(axis=0)[:, None], y.max(axis=0)[None, :])
-        return np.asarray(largest + 1 if times == "pair" else largest)
     if times == "times":
         return np.asarray(x.T @ y)
     if times == "sqdiff":
@@ -59,6 +58,18 @@ def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 # |x (x) y| is at most this function of |x| and |y|, and at most |x| + |y| for every operation that is not listed.
 _BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y: (x + y) ** 2}
+
+
+def _largest_of_scaled(problem: Problem, a: np.ndarray, n: int) -> np.ndarray:
+    """Return how far a relative error of ``alpha (x) A`` moves a term at most. Under times it stays a relative one."""
+    largest = np.zeros(a.shape[0])
+    if problem.alpha is not None:
+        _, multiply, _, work = algebra(problem.semiring, problem.dtype)
+        with np.errstate(all="ignore"):
+            scaled = _absolute(multiply(np.full(a.shape, problem.alpha, work), a.astype(work)))
+            bound = _BOUNDS.get(problem.semiring.multiply.name, np.add)
+            largest = bound(scaled, np.zeros_like(scaled)).max(axis=1, initial=0.0)
+    return np.repeat(largest[:, None], n, axis=1)
 
 
 def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:

@@ -110,9 +110,11 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
 
     * plus: ``gamma_(k+3) (|alpha||A||B| + |beta||C|) + (k + 3) s``. It covers k - 1 sums in any order, a rounding each
       for the term, alpha, and the sum with C, and underflow. Source: Higham, "Accuracy and Stability" (2002), 3.5.
-    * logaddexp: ``2 gamma_(k+3) (|D| + 4) + gamma_3 M``, M the largest absolute term. The function is 1-Lipschitz in
-      each operand, so a term's rounding passes through undiminished at most. Each of k - 1 sums rounds a partial result
-      r, whose weight w in D bounds ``w |r| <= |D| + 1/e``, and 3 u for exp and log. Twice, since the oracle rounds too.
+    * logaddexp: ``2 gamma_(k+3) (|D| + 4) + gamma_3 M``, M the largest ``|alpha (x) A|`` of the row, 0 without alpha.
+      A rounding of r, a term or a partial sum, passes to D with its weight ``w = exp(r - D)``. So it counts ``u w |r|
+      <= u (w |D| + 1/e)``, and those of all terms ``u (|D| + log(k+1))``, however large A and B are. k sums, with 3 u
+      each for exp and log, and 3 roundings of a term. Twice, since the oracle rounds too. M is no term and has no such
+      weight, but passes undiminished at most.
     * times, or an operation of the user's own: ``gamma_(4k+12)`` times the sum of |D| and all absolute terms.
     """
     info = np.finfo(problem.dtype)

@@ -8,7 +8,8 @@ import pytest
 from numba.core import event
 
 from backends.cpu._ladder.execution import KernelExecution
-from backends.cpu._log_sum.lines import LINE_BYTES, ROWS
+from backends.cpu._log_sum import product as log_sum_product
+from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, Code
 from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._log_sum.scaling import Scale
 from harness import SEMIRINGS, Backend, Operands, Problem, VerificationError, gemm, threads
@@ -193,6 +194,24 @@ def test_maxima_whose_sum_overflows(rng):
     assert np.isneginf([result[0, 3], result[2, 2]]).all()
     assert np.isposinf(result[1, :2]).all()
     assert result[1, 2] == np.float32(np.log(2))
+
+
+PLANTED = {
+    "u and v are not rounded": ("shift_of", lambda self, x: x),
+    "the logarithm is": ("log_and", lambda self, x, e, shift: self.b.fadd(self.log(x, e), shift)),
+    "differences are": ("exp_of_difference", lambda self, x, y, *how: self.exp(self.b.fsub(x, y), *how)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("planted", PLANTED)
+def test_the_proof_sees_what_cancels(planted, dtype, monkeypatch, rng):
+    passes = log_sum_product.scale_rows, log_sum_product.scale_columns, log_sum_product.logarithms
+    name = f"planted {planted}"
+    monkeypatch.setattr(Code, *PLANTED[planted])
+    monkeypatch.setattr(log_sum_product, "compile_passes", lambda of: log_sum_product._compile(name, of, *passes))
+    with pytest.raises(VerificationError):
+        compute(*meeting_below(rng, (9, 70, 2), 75 if dtype == FLOAT32 else 600, dtype))
 
 
 # --------------------------------------------------------------------------------------------------------- what is lost

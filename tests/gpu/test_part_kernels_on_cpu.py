@@ -162,7 +162,10 @@ LOG_BUGS = (
     ("leasts[first] - shift >= narrow", "true"),  # lost terms are believed
     ("whole - 2 * exponent", "whole"),
     ("x == 0 ? -INFINITE : x", "x"),
+    ("total = log_and(sum, exponent, u, v)", "total = (log_and(sum, exponent, 0, 0) + u) + v"),
+    ("rest + lost : rest", "rest : rest"),
     ("lost == lost ?", "true ?"),
+    ("r + lost_from(below, x, -top)", "r"),
     ("if (p >= 0 && v < INFINITE)", "if (p >= 0)"),
     ("half; half /= 2", "half > 1; half /= 2"),
     ("exp(row[p] + column[(long long)p * ldb] - top)", "(T)1"),

@@ -10,6 +10,7 @@ import pytest
 
 from harness import SEMIRINGS, Operands, Problem, Semiring, VerificationError
 from harness.operands import poison
+from harness.proof.magnitude import magnitude_of
 from harness.proof.reference import product
 from harness.proof.verify import allowed_error, is_exact, verify
 
@@ -221,6 +222,27 @@ def test_bound_is_that_of_the_docstring() -> None:
     assert allowed_error(problem, expected, size)[0, 0] == pytest.approx(gamma * 50)
     log = Problem(1, 1, 100, "logaddexp_plus", np.dtype(np.float32))
     assert allowed_error(log, expected, size)[0, 0] == pytest.approx(2 * gamma * 5 + 3 * unit * 50, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1e4, 1e6])
+def test_sums_of_exponentials_are_compared_as_accurately_as_their_results(
+    dtype: str, size: float, rng: np.random.Generator
+) -> None:
+    problem = Problem(6, 7, 5, "logaddexp_plus", np.dtype(dtype))
+    operands, _ = _solved(problem)
+    operands.a[...], operands.b[...] = rng.uniform(-1, 1, (6, 5)) + size, rng.uniform(-1, 1, (5, 7)) - size
+    u, v = operands.a.max(1, keepdims=True), operands.b.max(0)
+    logarithm = np.log(np.exp(operands.a - u) @ np.exp(operands.b - v))
+    verify(problem, operands, logarithm + (u + v), seed=1)
+    _message(problem, operands, (logarithm + u) + v)  # rounded to the digits of u
+
+
+def test_roundings_of_alpha_plus_a_count_for_sums_of_exponentials() -> None:
+    for alpha, size in ((None, 0), (1e6, 1e6 + 3), (-3.0, 0)):
+        problem = Problem(1, 2, 2, "logaddexp_plus", alpha=alpha)
+        a, b = np.array([[3.0, -np.inf]]), np.array([[-1e6, 1.0], [2.0, 3.0]])
+        assert magnitude_of(problem, a, b).tolist() == [[size, size]]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
