@@ -24,6 +24,7 @@ import numpy as np
 from harness import scalars
 from harness.errors import ProblemError
 from harness.scalars import Scalar, ScalarFunction, highest, lowest
+from harness.semiring.meaning import HasMeaning
 from harness.semiring.operations import (
     BINARY_OPS,
     MONOIDS,
@@ -65,8 +66,8 @@ HALF = np.dtype(np.float16)
 _ROUNDED_ONCE = frozenset("plus times min max pair first second absdiff".split())
 
 
-@dataclass(frozen=True)
-class Semiring:
+@dataclass(frozen=True, eq=False)
+class Semiring(HasMeaning):
     """A Monoid (+) and a BinaryOp (x).
 
     Parameters
@@ -81,7 +82,9 @@ class Semiring:
 
     Notes
     -----
-    Pickled or copied, a semiring of the table stays the same object. Any other equals its original if its functions do.
+    Pickled or copied, a semiring of the table stays the same object. Two of functions of your own are equal if they
+    compute the same: their functions have equal code and capture equal values, whatever they are called. Kernels are
+    compiled once for all that are equal.
 
     Examples
     --------
@@ -197,6 +200,11 @@ class Semiring:
     def is_tabled(self) -> bool:
         """True if both operations are those of the tables, and none is a function of the user's own."""
         return MONOIDS.get(self.add.name) is self.add and BINARY_OPS.get(self.multiply.name) is self.multiply
+
+    @property
+    def counts_name(self) -> bool:
+        """True if the name is part of what it is: that of one of the table, or of tabled operations."""
+        return self.is_tabled or self.name in SEMIRINGS
 
     @property
     def is_ordinary(self) -> bool:

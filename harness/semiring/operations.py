@@ -17,12 +17,13 @@ import numpy as np
 from harness import scalars
 from harness.errors import ProblemError
 from harness.scalars import Scalar, ScalarFunction, highest, lowest
+from harness.semiring.meaning import HasMeaning
 
 Identity = Callable[[np.dtype[Any]], Scalar]
 
 
-@dataclass(frozen=True)
-class Constant:
+@dataclass(frozen=True, eq=False)
+class Constant(HasMeaning):
     """The identity that is the same number in every dtype: a function of the dtype that can be pickled."""
 
     value: Scalar
@@ -31,8 +32,8 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True)
-class BinaryOp:
+@dataclass(frozen=True, eq=False)
+class BinaryOp(HasMeaning):
     """A scalar function ``(x, y) -> z`` that can stand as (x).
 
     Parameters
@@ -61,12 +62,17 @@ class BinaryOp:
     ufunc: Callable[..., Any] | None = None
     is_commutative: bool = False
 
+    @property
+    def counts_name(self) -> bool:
+        """True if it has a name of the table, by which kernels know what they compute otherwise."""
+        return self.name in BINARY_OPS
+
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self, BINARY_OPS, find_binary_op)
 
 
-@dataclass(frozen=True)
-class Monoid:
+@dataclass(frozen=True, eq=False)
+class Monoid(HasMeaning):
     """An associative and commutative ``(c, t) -> c`` with an identity, that can stand as (+).
 
     Parameters
@@ -85,6 +91,11 @@ class Monoid:
     kinds: str = "iuf"
     is_selective: bool = False
     ufunc: Any = None
+
+    @property
+    def counts_name(self) -> bool:
+        """True if it has a name of the table, by which kernels know what they compute otherwise."""
+        return self.name in MONOIDS
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self, MONOIDS, find_monoid)
