@@ -138,7 +138,7 @@ class Problem:
                 f"{name} is no value of the product's dtype",
                 expected=f"a scalar that {self.dtype.name} can hold",
                 got=reprlib.repr(value),
-                fix="change it, or convert a and b to a wider dtype" if is_number else "a number of Python or of NumPy",
+                fix="change it, or take operands of a wider dtype" if is_number else "a number of Python or of NumPy",
             )
         one = self.semiring.one(self.dtype)
         return None if one is not None and converted == one else converted

@@ -152,11 +152,12 @@ def _shapes(caller: str, operands: dict[str, Any]) -> tuple[tuple[int, ...], tup
     a, b, c = operands["a"], operands["b"], operands.get("c")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
     if k != k_of_b:
+        is_turned_b = n == k and (c is None or c.shape[-2:] == (m, k_of_b))
         raise ProblemError(
             f"{caller}: the inner sizes of a and b differ",
             expected="a (..., m, k) and b (..., k, n)",
             got=f"a {a.shape} and b {b.shape}",
-            fix=f"b.T has shape {b.T.shape}" if b.ndim == 2 and b.shape[1] == k else "",
+            fix="b=b.T" if b.ndim == 2 and is_turned_b else "",
         )
     if c is not None and c.shape[-2:] != (m, n):
         is_repeated = c.shape[-2] in (1, m) and c.shape[-1] in (1, n)

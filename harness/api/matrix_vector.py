@@ -200,6 +200,8 @@ def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: di
     a, x = _array(caller, "a", a), _array(caller, "x", x)
     y = None if y is None else _array(caller, "y", y)
     (m, k), vectors = a.shape[-2:], {"x": x} if y is None else {"x": x, "y": y}
+    if caller == "symv" and m != k:
+        raise ProblemError("symv: a is not square", expected="shape (..., n, n)", got=f"shape {a.shape}")
     for name, length in zip(vectors, (k, m), strict=False):
         if vectors[name].shape[-1] != length:
             side = "columns" if name == "x" else "rows"
@@ -207,12 +209,20 @@ def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: di
                 f"{caller}: the length of {name} is not the number of {side} of a",
                 expected=f"{name} of shape (..., {length})",
                 got=f"a {a.shape} and {name} {vectors[name].shape}",
-                fix=f"{caller}(a.T, ...) multiplies by the transposed matrix" if m != k else "",
+                fix=_fit(a, vectors, name, length),
             )
-    if caller == "symv" and m != k:
-        raise ProblemError("symv: a is not square", expected="shape (..., n, n)", got=f"shape {a.shape}")
     matrices = a, x[..., None], None if y is None else y[..., None]
     return _product(caller, {"a": a, "x": x, "y": y}, (m,), matrices, out, options)
+
+
+def _fit(a: Any, vectors: dict[str, Any], name: str, length: int) -> str:
+    """Return which other argument fits, where the vector `name` has not that length; empty: none is known."""
+    shape = vectors[name].shape
+    if shape[-1] == 1 and length in shape[-2:-1]:
+        return f"{name}={name}[..., 0]"
+    if all(vectors[other].shape[-1] == of_a for other, of_a in zip(vectors, a.shape[-2:], strict=False)):
+        return "a=a.T" if a.ndim == 2 else "a=a.swapaxes(-1, -2)"
+    return f"y=numpy.broadcast_to(y, {(*shape[:-1], length)})" if name == "y" and shape[-1] == 1 else ""
 
 
 def _product(

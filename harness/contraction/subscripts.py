@@ -65,10 +65,18 @@ def _axes(subscripts: str, number: int, term: str, dimensions: int) -> Labels:
     _check_letters(subscripts, letters, f"term {number}, {term!r},")
     hidden = dimensions - len(letters)
     if hidden < 0 or (hidden and not dots):
-        fix = f"'...{term}' if the other axes are a batch" if hidden > 0 else ""
+        fix = f"{_with_batch(subscripts, number)!r} if the other axes are a batch" if hidden > 0 else ""
         expected = f"{len(letters)}{' or more' if dots else ''} dimensions"
         raise _wrong(subscripts, f"term {number} does not fit its operand", expected, f"{dimensions} dimensions", fix)
     return (*before, *(f"{ELLIPSIS}{axis}" for axis in range(hidden - 1, -1, -1)), *after)
+
+
+def _with_batch(subscripts: str, number: int) -> str:
+    """Return `subscripts` whose term of that number, and the result if it is written, begin with an ellipsis."""
+    left, arrow, right = "".join(subscripts.split()).partition("->")
+    terms = left.split(",")
+    terms[number] = ELLIPSIS + terms[number]
+    return ",".join(terms) + arrow + (ELLIPSIS if arrow and ELLIPSIS not in right else "") + right
 
 
 def _check_letters(subscripts: str, letters: str, where: str) -> None:

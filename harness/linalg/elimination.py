@@ -48,7 +48,7 @@ class LU:
     Raises
     ------
     ProblemError
-        If a pivot is zero or not finite.
+        If a pivot, or its inverse, is not finite.
     """
 
     def __init__(self, a: Any, products: Products, updates: Products, *, block: int) -> None:
@@ -109,10 +109,10 @@ def _factor_by_library(panel: Any, first: int) -> tuple[Any, np.ndarray]:
 
 
 def _check_pivot(pivot: Any, column: int) -> None:
-    if not np.isfinite(pivot) or pivot == 0:
+    if not (np.isfinite(pivot) and np.isfinite(1 / pivot)):
         raise ProblemError(
             f"refine: the matrix is singular in {pivot.dtype}",
-            expected="pivots that are finite and not zero",
+            expected="pivots that are finite, and whose inverses are",
             got=f"{pivot} in column {column}",
             fix="factor_dtype='float64'" if pivot.dtype != np.float64 else "",
         )

@@ -138,7 +138,7 @@ def refine(
             f"refine: the residual does not reach the tolerance with factors of {factor_dtype}",
             expected=f"a scaled residual of at most {bound:.1e}, and half of it or less after each step",
             got=f"{' then '.join(f'{x:.1e}' for x in residuals[-3:])} after {len(residuals) - 1} steps",
-            fix="factor_dtype='float64'" if factor_dtype != "float64" else "a larger tolerance",
+            fix="factor_dtype='float64'" if factor_dtype != "float64" else "a larger tolerance" * (residuals[-1] < 1),
         )
     return Refined(x[:, 0] if b.ndim == 1 else x, residuals, factor_dtype)
 

@@ -191,8 +191,11 @@ def _check_diagonal(caller: str, diagonal: np.ndarray) -> None:
     if is_bad.any():
         *matrix, row = (int(i) for i in np.argwhere(is_bad)[0])
         where = f"row {row}" + (f" of matrix {tuple(matrix)}" if matrix else "")
+        value = diagonal[(*matrix, row)]
+        is_subnormal = diagonal.dtype == np.float32 and value != 0 and np.isfinite(value)
         raise ProblemError(
             f"{caller}: the triangle is singular",
             expected="a diagonal of finite numbers whose inverses are finite",
-            got=f"{diagonal[(*matrix, row)]} in {where}",
+            got=f"{value} in {where}",
+            fix="a.astype('float64')" if is_subnormal else "",
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -197,6 +199,43 @@ class TestBadInput:
     def test_raises_one_clear_message(self, call, message):
         with pytest.raises(ProblemError, match=message):
             call()
+
+    @pytest.mark.parametrize(
+        ("call", "given", "fix"),
+        [
+            (gemv, {"a": A, "x": Y}, "a=a.T"),
+            (gemv, {"a": A, "x": Y, "y": X}, "a=a.T"),
+            (gemv, {"a": np.stack([A, A]), "x": Y}, "a=a.swapaxes(-1, -2)"),
+            (gemv, {"a": A, "x": Y, "y": Y}, ""),  # of the transposed matrix y does not fit
+            (gemv, {"a": A, "x": X, "y": X}, ""),
+            (gemv, {"a": A, "x": X, "y": Y[:1]}, "y=numpy.broadcast_to(y, (5,))"),
+            (gemv, {"a": A, "x": X, "y": Y[:, None]}, "y=y[..., 0]"),
+            (gemv, {"a": A, "x": X[:, None]}, "x=x[..., 0]"),
+            (gemv, {"a": A, "x": X[:3]}, ""),
+            (symv, {"a": A, "x": Y}, ""),
+            (symv, {"a": SQUARE, "x": X[:, None]}, "x=x[..., 0]"),
+            (ger, {"x": Y, "y": X, "c": A[:1]}, "numpy.broadcast_to(c, (5, 7))"),
+            (syrk, {"a": SQUARE, "c": X[:, None]}, "numpy.broadcast_to(c, (7, 7))"),
+            (gemv, {"a": A, "x": X, "out": np.empty((5, 1))}, "out=numpy.empty((5,), 'float64')"),
+            (syr, {"x": X, "out": np.empty(7)}, "out=numpy.empty((7, 7), 'float64')"),
+            (gemm, {"a": A, "b": SQUARE[:5]}, "b=b.T"),
+            (gemm, {"a": A, "b": SQUARE[:4], "c": A[:, :4]}, "b=b.T"),
+            (gemm, {"a": A, "b": SQUARE[:4], "c": A}, ""),
+        ],
+    )
+    def test_the_fix_of_a_shape_is_one(self, call, given, fix):
+        with pytest.raises(ProblemError) as caught:
+            call(**given)
+        assert caught.value.fix == fix
+        if fix:
+            mended = fix if fix.startswith(tuple(f"{name}=" for name in given)) else f"c={fix}"
+            call(**{**given, **eval(f"dict({mended})", {"numpy": np, **given})})
+
+    def test_the_fix_of_a_semiring_without_a_one_is_one(self):
+        with pytest.raises(ProblemError, match="axpy: semiring plus_pair has no one") as caught:
+            axpy(X, X, semiring="plus_pair")
+        given = {"x": X, "y": X, "factor": np.ones((1, 1)), "gemm": functools.partial(gemm, semiring="plus_pair")}
+        np.testing.assert_array_equal(eval(caught.value.fix.partition(" with ")[0], given)[:, 0], X + 1)
 
     @pytest.mark.parametrize(
         ("call", "name"),

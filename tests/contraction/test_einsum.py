@@ -417,6 +417,15 @@ def test_bad_arguments(call, message):
         call(np.ones((3, 3)))
 
 
+@pytest.mark.parametrize("subscripts", ("ij, jk -> ik", "ij,jk", "ij,...jk->...ik"))
+def test_the_subscripts_of_a_batch_are_told(subscripts):
+    x, y = np.ones((2, 3, 4)), np.ones((4, 5))
+    with pytest.raises(ProblemError, match="term 0 does not fit its operand") as caught:
+        einsum(subscripts, x, y)
+    told = caught.value.fix.partition(" if ")[0].strip("'")
+    assert np.array_equal(einsum(told, x, y), np.full((2, 3, 5), 4.0))
+
+
 @pytest.mark.parametrize(
     ("call", "advice"),
     (

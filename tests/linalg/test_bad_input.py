@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness import BackendUnavailable, HarnessError, ProblemError
+from harness import BackendUnavailable, ConvergenceError, HarnessError, ProblemError
 from harness.linalg import hessenberg, qr, refine, trsm
 
 EYE, NAN, NONE = np.eye(3), np.diag([1.0, np.nan, 2.0]), np.empty((0, 0))
@@ -106,6 +106,23 @@ def test_backends_and_threads_are_those_of_gemm(call):
 def _everything_of_qr(a):
     factors = qr(a, panel="recursive")
     return factors.r, factors.q(), factors.apply_q_transposed(a)
+
+
+def test_the_fix_of_what_is_subnormal_is_one(rng):
+    """Of matrices whose pivots, or whose diagonal, have no finite inverse in the dtype that is computed in."""
+    b, q = rng.standard_normal(12), np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    for a in (q * 1e-40, q * 1e-60, (q * 1e-40).astype("float32")):
+        with pytest.raises(ProblemError, match="refine: the matrix is singular in float32") as caught:
+            refine(a, b)
+        x = refine(a, b, **eval(f"dict({caught.value.fix})")).x
+        np.testing.assert_allclose(x, np.linalg.solve(a.astype(float), b), rtol=1e-9)
+    with pytest.raises(ConvergenceError, match=r"float64\n.*\n.*nan after 0 steps") as caught:
+        refine(1e-300 * q, 1e20 * b, factor_dtype="float64")  # X is infinite
+    assert caught.value.fix == ""
+    a = (np.eye(3) * 1e-40).astype("float32")
+    with pytest.raises(ProblemError, match="trsm: the triangle is singular") as caught:
+        trsm(a, a)
+    assert np.array_equal(trsm(eval(caught.value.fix, {"a": a}), a), np.eye(3))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
