@@ -53,9 +53,10 @@ def einsum(
     dtype : numpy dtype, optional
         Of the sums and of the result. None: `numpy.result_type` of the operands. As in `harness.gemm` float16,
         bfloat16 and int8 may have wider sums; only one product of two operands then reads them as they are.
-    path : sequence of (int, int), optional
-        The pairs of three operands or more, as opt_einsum and `numpy.einsum_path` write them. None: opt_einsum's if it
-        is installed, else a greedy one.
+    path : sequence of (int, int), str or bool, optional
+        The pairs of three operands or more, as opt_einsum and `numpy.einsum_path` write them; or how to find them:
+        ``"greedy"``, ``"optimal"``, or another way of opt_einsum, if it is installed. None, True, ``"auto"``:
+        opt_einsum's choice if it is installed, else greedy. False: from the left to the right.
 
     Returns
     -------
@@ -66,7 +67,8 @@ def einsum(
     Raises
     ------
     ProblemError
-        If subscripts do not parse or do not fit, indices have two sizes, or the semiring cannot contract so many.
+        If subscripts do not parse or do not fit, indices have two sizes, the semiring cannot contract so many, or the
+        path is none.
     BackendUnavailable
         As `harness.gemm`.
 
@@ -87,7 +89,7 @@ def einsum(
     """
     options = {"semiring": semiring, "backend": backend, "threads": threads}
     key = None
-    if len(operands) == 2 and out is None and dtype is None:
+    if len(operands) == 2 and out is None and dtype is None and path is None:
         key = recipes.key_of(subscripts, *operands)
         recipe = recipes.recall(key)
         if recipe is not None:
@@ -112,7 +114,7 @@ def einsum(
         raise error.told_by("einsum") from None
     check_out("einsum", arrays, out, contraction.shape, result_dtype)
     check_backend(backend)  # there may be no product that would
-    steps = None if path is None else paths.check(path, len(inputs))
+    steps = paths.check(path, len(inputs))
     if len(inputs) > 2 and not semiring.is_commutative:
         raise _needs_pairs(semiring, len(inputs))
     evaluation = Evaluation(contraction, semiring, arrays, result_dtype, {"backend": backend, "threads": threads})

@@ -45,15 +45,15 @@ class Evaluation:
         self._output = tuple(label for label in contraction.output if contraction.sizes[label] != 1)
         self._sums = Sums(semiring, dtype, arrays, self._products)
 
-    def __call__(self, inputs: list[Any], out: Any, steps: paths.Path | None, *, is_mixed: bool) -> Any:
+    def __call__(self, inputs: list[Any], out: Any, steps: paths.Path | str, *, is_mixed: bool) -> Any:
         """Return the result, `out` if that is given.
 
         Parameters
         ----------
         inputs : list of array
         out : array or None
-        steps : list of (int, int), optional
-            The path; None: one that is chosen here.
+        steps : list of (int, int) or str
+            The path, or the way to find it.
         is_mixed : bool
             Whether the dtype of the sums is wider than those of the operands.
         """
@@ -68,12 +68,14 @@ class Evaluation:
         result = self._contract(labelled, target, steps)
         return self._ordered(result) if out is None else out
 
-    def _contract(self, operands: list[Labelled], out: Labelled | None, steps: paths.Path | None) -> Labelled:
+    def _contract(self, operands: list[Labelled], out: Labelled | None, steps: paths.Path | str) -> Labelled:
         """Return the contraction of operands without repeated labels and without axes of size 1."""
         if len(operands) == 1:
             return self._alone(operands[0], out)
         labels = [x.labels for x in operands]
-        for i, j in steps or paths.choose(labels, self._output, self._contraction.sizes):
+        if isinstance(steps, str):
+            steps = paths.choose(labels, self._output, self._contraction.sizes, steps)
+        for i, j in steps:
             kept = paths.kept_by([x.labels for x in operands], (i, j), self._output)
             x, y = operands[i], operands[j]
             operands = [z for at, z in enumerate(operands) if at not in {i, j}]

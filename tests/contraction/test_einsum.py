@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 import math
 import operator
+import random
 
 import numpy as np
 import pytest
@@ -149,6 +151,25 @@ class TestSumsOfOneOperand:
         np.testing.assert_array_equal(einsum("ij,jk,kl", np.ones((2, 0)), np.ones((0, 2)), np.full((2, 2), np.inf)), 0)
 
 
+def every_path(count):
+    """Yield each path for that number of operands."""
+    if count == 1:
+        yield []
+    for step in itertools.combinations(range(count), 2):
+        yield from ([step, *rest] for rest in every_path(count - 1))
+
+
+def operations(path, inputs, output, sizes):
+    """Return how many elements the operands of all steps of a path have together, that is, pairs to multiply."""
+    count, inputs = 0, [{*labels} for labels in inputs]
+    for i, j in path:
+        both = inputs[i] | inputs[j]
+        inputs = [labels for at, labels in enumerate(inputs) if at not in (i, j)]
+        inputs.append({x for x in both if x in output or any(x in labels for labels in inputs)})
+        count += math.prod(sizes[x] for x in both)
+    return count
+
+
 class TestPaths:
     OPERANDS = tuple(RNG.standard_normal(shape) for shape in ((3, 4), (4, 5), (5, 2), (2, 3)))
 
@@ -157,9 +178,47 @@ class TestPaths:
     def test_every_path_gives_the_contraction(self, path, name):
         check(name, "ab,bc,cd,de->ae", *self.OPERANDS, path=path)
 
-    def test_takes_the_path_of_numpy(self):
-        path, _ = np.einsum_path("ab,bc,cd,de->ae", *self.OPERANDS, optimize="greedy")
-        check("plus_times", "ab,bc,cd,de->ae", *self.OPERANDS, path=path if len(path) == 4 else None)
+    @pytest.mark.parametrize("optimize", (True, False, "greedy", "optimal"))
+    def test_takes_the_path_of_numpy(self, optimize):
+        path, _ = np.einsum_path("ab,bc,cd,de->ae", *self.OPERANDS, optimize=optimize)
+        check("plus_times", "ab,bc,cd,de->ae", *self.OPERANDS, path=path)
+
+    @pytest.mark.parametrize("path", ([(0, 1, 2, 3)], [(3, 1, 0), (0, 1)], [(0, 2), (0, 1, 2)]))
+    def test_steps_of_more_than_two_operands_are_pairs_from_the_left(self, path):
+        check("min_plus", "ab,bc,cd,de->ae", *self.OPERANDS, path=path)
+
+    @pytest.mark.parametrize("has_opt_einsum", (False, True))
+    @pytest.mark.parametrize("path", (None, True, False, *paths.WAYS))
+    def test_ways_to_find_a_path_as_numpy_names_them(self, monkeypatch, path, has_opt_einsum):
+        if has_opt_einsum:
+            pytest.importorskip("opt_einsum")
+        else:
+            monkeypatch.setattr(paths.importlib.util, "find_spec", lambda _: None)
+        check("min_plus", "ab,bc,cd,de->ae", *self.OPERANDS, path=path)
+        check("plus_times", "a,b,c->abc", *(x[:, 0] for x in self.OPERANDS[:3]), path=path)
+        check("plus_times", "ab,bc->ac", *self.OPERANDS[:2], path=path)
+        check("plus_times", "ab->b", self.OPERANDS[0], path=path)
+
+    @pytest.mark.parametrize("path", paths.OF_OPT_EINSUM)
+    def test_ways_of_opt_einsum_say_what_they_need(self, monkeypatch, path):
+        if importlib.util.find_spec("opt_einsum"):
+            check("plus_times", "ab,bc,cd,de->ae", *self.OPERANDS, path=path)
+        monkeypatch.setattr(paths.importlib.util, "find_spec", lambda _: None)
+        with pytest.raises(ProblemError, match=r"(?s)expected  auto, greedy, optimal\n.*gemm-harness\[einsum\]"):
+            einsum("ab,bc,cd,de->ae", *self.OPERANDS, path=path)
+
+    def test_no_path_takes_fewer_operations_than_the_optimal_one(self):
+        """Against all of them, over operands that share indices in pairs, in threes, or not at all."""
+        for seed in range(30):
+            rng = random.Random(seed)
+            inputs = [tuple(rng.sample("abcdef", rng.randint(1, 3))) for _ in range(rng.randint(3, 5))]
+            several = {x for labels in inputs for x in labels if sum(x in other for other in inputs) > 1}
+            inputs = [tuple(x for x in labels if x in several) for labels in inputs]
+            output, sizes = tuple(rng.sample(sorted(several), min(2, len(several)))), {x: ord(x) - 95 for x in "abcdef"}
+            found = paths._optimal(inputs, output, sizes)
+            assert operations(found, inputs, output, sizes) == min(
+                operations(path, inputs, output, sizes) for path in every_path(len(inputs))
+            )
 
     def test_without_opt_einsum_it_is_greedy(self, monkeypatch):
         monkeypatch.setattr(paths.importlib.util, "find_spec", lambda _: None)
@@ -409,7 +468,12 @@ def test_bad_subscripts(call, message):
         (lambda x: einsum("ij,jk,kl", x, x, x, semiring="max_times"), "over 'max_times' 3 operands cannot"),
         (lambda x: einsum("ij,jk,kl", x, x, x, path=[(0, 1)]), "path does not contract 3 operands"),
         (lambda x: einsum("ij,jk,kl", x, x, x, path=[(0, 1), (0, 2)]), "path does not contract 3 operands"),
-        (lambda x: einsum("ij,jk,kl", x, x, x, path=3), "path does not contract 3 operands"),
+        *(
+            (lambda x, path=path: einsum("ij,jk,kl", x, x, x, path=path), "path does not contract 3 operands")
+            for path in (3, (), [(0,), (0, 1), (0, 1)], [(0.0, 1.0), (0, 1)], [(-1, 0), (0, 1)], [(0, 0), (0, 1)])
+        ),
+        (lambda x: einsum("ij,jk,kl", x, x, x, path="optimall"), "(?s)einsum: unknown path.*did you mean 'optimal'"),
+        (lambda x: einsum("ij,jk", x, x) is einsum("ij,jk", x, x, path="nonsense"), "einsum: unknown path 'nonsense'"),
     ),
 )
 def test_bad_arguments(call, message):
