@@ -299,6 +299,8 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
 
 def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
     """Return the remedy for a product that cannot be summed in `dtype`."""
+    if dtype.kind == "b" and semiring.is_tabled:
+        return f"semiring='lor_land', whose sums are or and whose products are and; or {otherwise}"
     if not semiring.is_ordinary or dtype.name not in MIXED:
         return otherwise
     return f"dtype={MIXED[dtype.name]!r} in the call, the dtype of the sums and of the result; or {otherwise}"
