@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
 
 from backends.cpu._vector.code import Builder, Value, call_on_floats
 from backends.cpu._vector.inlined import inlined
@@ -28,6 +27,8 @@ from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
 
 # For functions of NumPy, built-in ones and other objects that can be called.
 _PYTHON_FORM = "write it in Python: lambda x, y: max(x, y) for numpy.maximum or max, lambda x, y: x + y for numpy.add"
+
+_PLAIN = "leave texts, imports and **keywords out, and return a number on every path"
 
 # What Numba calls an exception in LLVM's code: a constant, which is left out where no path raises it.
 _EXCEPTION = "@.const.picklebuf"
@@ -93,17 +94,13 @@ def _require_compiles(function: ScalarFunction, dtype: np.dtype[Any], who: str) 
         of_kernels = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
         alone = numba.njit(_typed(function, dtype).py_func, **of_kernels)
         alone.compile((scalar, scalar))
-    except (
-        NumbaError,
-        AttributeError,
-        TypeError,
-    ) as error:  # the others: a name that a module lacks, a built-in function
+    except Exception as error:  # noqa: BLE001 Numba passes on what its own code raises at what it does not know
         told = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in")]
         raise ProblemError(
             f"{who} cannot be compiled by Numba for {dtype.name}",
             expected="a Python function of two scalars, of arithmetic, comparisons, min, max and the math module",
             got=told[0] if told else type(error).__name__,
-            fix=_PYTHON_FORM if not inspect.isfunction(function) else "",
+            fix=_PLAIN if inspect.isfunction(function) else _PYTHON_FORM,
         ) from None
     if _EXCEPTION in alone.inspect_llvm(alone.signatures[0]):
         raise ProblemError(
