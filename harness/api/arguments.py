@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.api.arrays import Arrays, is_masked, kind_of
 from harness.errors import ProblemError
-from harness.operands import shares_with_itself
+from harness.operands import broadcast, shares_with_itself
 from harness.problem import MIXED, Problem
 from harness.semiring import Scalar, Semiring
 
@@ -179,7 +179,7 @@ def common_batch(caller: str, operands: dict[str, Any], dimensions: dict[str, in
         If there is none.
     """
     try:
-        return np.broadcast_shapes(*(x.shape[: x.ndim - dimensions[name]] for name, x in operands.items()))
+        return broadcast(*(x.shape[: x.ndim - dimensions[name]] for name, x in operands.items()))
     except ValueError:
         raise ProblemError(
             f"{caller}: the leading dimensions do not broadcast",

@@ -64,6 +64,10 @@ class Arrays:
         """Return whether the array `out`, of this kind, may be written to."""
         return bool(out.flags.writeable)
 
+    def plain(self, out: Any) -> Any:
+        """Return `out`, of this kind, or a view of it without what a subclass says of functions and operators."""
+        return np.asarray(out)
+
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
         """Return `x` with that dtype, native and aligned, as backends read it; a copy only if it must be."""
         return x.astype(dtype, order="K") if x.dtype != dtype or not x.flags.aligned else x
@@ -167,6 +171,9 @@ class CupyArrays(Arrays):
 
     def is_writable(self, out: Any) -> bool:
         return True  # CuPy has no read-only arrays
+
+    def plain(self, out: Any) -> Any:
+        return out
 
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
         return x.astype(dtype) if x.dtype != dtype else x

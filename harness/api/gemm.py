@@ -105,7 +105,7 @@ def gemm(
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         try:
             remembered = known_shortcuts.get(key)
-        except TypeError:  # not hashable, so neither a name nor a number: the checks below report it
+        except (TypeError, ValueError):  # not hashable, so neither a name nor a number: the checks below report it
             remembered = key = None
         if remembered is not None:
             shortcut, result_dtype = remembered
@@ -163,10 +163,10 @@ def _gemm(
             known_shortcuts[key] = limited_shortcut(shortcut, chosen, problem, backend, count), problem.dtype
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         with enough_memory("gemm", arguments):
-            result = _new(arguments) if out is None else out
+            result = _new(arguments) if out is None else arrays.plain(out)
             prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
         if prepared is None:
-            return result
+            return result if out is None else out
         if arrays.on_device and not arguments.are_converted():
             repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
         elif not arrays.on_device and chosen.rereads_operands:
@@ -175,7 +175,7 @@ def _gemm(
             staged.remember(
                 options, arguments, outs, lambda operands: prepare(chosen, plan, operands).run_once, limited
             )
-    return result
+    return result if out is None else out
 
 
 def _new(arguments: Arguments) -> Any:

@@ -28,6 +28,9 @@ from harness.semiring import as_semiring
 # Dimensions of each operand behind its leading ones.
 _DIMENSIONS = {"a": 2, "x": 1, "y": 1, "c": 2}
 
+# Of an array of NumPy 2; none of CuPy or PyTorch has more.
+MOST_DIMENSIONS = 64
+
 # How many operands of a call are multiplied, if not one, by itself or by the one.
 _FACTORS = {"gemv": 2, "symv": 2, "ger": 2}
 
@@ -277,6 +280,13 @@ def _array(caller: str, name: str, x: Any) -> Any:
     is_array = x.__class__ is np.ndarray or x.__class__ in repeats.classes
     if not is_array and library_of(x) is None:
         x = as_numbers(caller, kind_of(caller, {name: x}), name, x)
+    if x.ndim == MOST_DIMENSIONS and _DIMENSIONS[name] == 1:
+        raise ProblemError(
+            f"{caller}: {name} has too many dimensions",
+            expected=f"at most {MOST_DIMENSIONS - 1}: a vector is computed as a matrix",
+            got=f"{x.ndim}",
+            fix=f"{name}.reshape((-1, {name}.shape[-1])), all leading dimensions as one",
+        )
     if x.ndim < _DIMENSIONS[name]:
         raise ProblemError(
             f"{caller}: {name} is no {'vector' if _DIMENSIONS[name] == 1 else 'matrix'}",
@@ -296,4 +306,4 @@ def _as_column(caller: str, out: Any) -> Any:
     is_array = isinstance(out, np.ndarray) or out.__class__ in repeats.classes or library_of(out) is not None
     if not is_array and not isinstance(out, kind_of(caller, {"out": out}).module.ndarray):
         raise ProblemError(f"{caller}: out cannot take the result", expected="a writable array", got=type(out).__name__)
-    return out[..., None]
+    return out if out.ndim == MOST_DIMENSIONS else out[..., None]  # no result has so many

@@ -276,7 +276,7 @@ def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
 
 def _check_method(method: str, block: int | None) -> int:
     """Return how many vertices make a block."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ProblemError("closure: unknown method", expected=" or ".join(METHODS), got=repr(method))
     if block is None:
         return tuning_paths.PATHS_BLOCK

@@ -119,10 +119,11 @@ def einsum(
         raise _needs_pairs(semiring, len(inputs))
     evaluation = Evaluation(contraction, semiring, arrays, result_dtype, {"backend": backend, "threads": threads})
     with arrays.in_force():
-        result = evaluation(inputs, out, steps, is_mixed=promoted != result_dtype)
+        target = None if out is None else arrays.plain(out)
+        result = evaluation(inputs, target, steps, is_mixed=promoted != result_dtype)
     if key is not None and type(operands[0]) is type(operands[1]) is arrays.module.ndarray:
         recipes.remember(key, contraction, *inputs)
-    return result
+    return result if out is None else out
 
 
 def _of_views(*, out: Any = None, subscripts: str, **arguments: Any) -> Any:

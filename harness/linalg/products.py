@@ -30,7 +30,7 @@ from harness.errors import ProblemError
 from harness.interface import Backend, Prepared, Repeat, Shortcut, make_plan, prepare
 from harness.linalg.stages import Stages
 from harness.linalg.tapes import Tape
-from harness.operands import Operands
+from harness.operands import Operands, broadcast
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -124,7 +124,7 @@ class Products:
     def multiply(self, a: Any, b: Any, out: Any = None) -> Any:
         """Compute ``out := a b`` and return `out`, a new array if there is none."""
         if out is None:
-            batch = () if a.ndim == b.ndim == 2 else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            batch = () if a.ndim == b.ndim == 2 else broadcast(a.shape[:-2], b.shape[:-2])
             out = self.arrays.empty((*batch, a.shape[-2], b.shape[-1]), self.dtype)
         self._compute(a, b, out, accumulate=False)
         return out

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from harness.api.arrays import Arrays
 from harness.api.libraries.views import any_library
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_flag, check_option, check_rows, check_square, read_matrices
 from harness.linalg.products import Products
 from harness.linalg.triangles import INVERSES, METHODS, Triangle
+from harness.operands import broadcast
 
 # Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, L of a random LU, by
 # substitution 1.5e-9; by blocks of 32, 64, 128, 256, 512 rows 1.9e-9, 5.0e-9, 1.0e-8, 2.9e-8, 8.0e-8. On an H200 blocks
@@ -101,7 +100,7 @@ def trsm(
         a, lower = a.swapaxes(-1, -2), not lower
     matrix = b[:, None] if b.ndim == 1 else b
     try:
-        batch = np.broadcast_shapes(a.shape[:-2], matrix.shape[:-2])
+        batch = broadcast(a.shape[:-2], matrix.shape[:-2])
     except ValueError:
         raise ProblemError(
             "trsm: the leading dimensions do not broadcast",

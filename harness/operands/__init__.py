@@ -10,13 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from harness.operands.layout import CACHE_LINE, aligned_empty, collapsed, distinct, shares_with_itself, span, stacks
+from harness.operands.layout import (
+    CACHE_LINE,
+    aligned_empty,
+    broadcast,
+    collapsed,
+    distinct,
+    shares_with_itself,
+    span,
+    stacks,
+)
 from harness.problem import Problem
 
 __all__ = [
     "CACHE_LINE",
     "Operands",
     "aligned_empty",
+    "broadcast",
     "collapsed",
     "distinct",
     "float_limits",

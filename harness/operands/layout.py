@@ -20,6 +20,21 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     return raw[begin : begin + size].view(dtype).reshape(shape)
 
 
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to which `shapes` broadcast, of any number of dimensions; `numpy.broadcast_shapes` takes 32.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    most = max(map(len, shapes))
+    found = [{1, *sizes} for sizes in zip(*((1,) * (most - len(shape)) + shape for shape in shapes), strict=True)]
+    if any(len(sizes) > 2 for sizes in found):
+        raise ValueError(f"{shapes} do not broadcast")
+    return tuple([sum(sizes) - 1 if len(sizes) == 2 else 1 for sizes in found])
+
+
 def collapsed(batch: tuple[int, ...], *strides: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return a batch in as few dimensions as possible: for each its size, and the stride of every array.
 

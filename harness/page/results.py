@@ -145,6 +145,9 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     from harness.store import presets, store
 
     known = load_all()
+    for name, value in {"experiment": experiment, "machine": machine}.items():
+        if not isinstance(value, str):
+            raise ExperimentError(f"results: {name} is no name", expected="a text", got=type(value).__name__)
     if experiment not in known:
         raise ExperimentError.unknown("experiment", experiment, known)
     root = Path(folder)

@@ -20,7 +20,7 @@ from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
-from harness.operands import shares_with_itself, span
+from harness.operands import broadcast, shares_with_itself, span
 
 MOST_LAYOUTS = 256  # tables that are kept
 
@@ -79,7 +79,7 @@ def _make(
     (shape_a, strides_a), (shape_b, strides_b) = pairs
     if strides_a is None or strides_b is None or 0 in shape_out or shape_a[-1] == 0:
         return None
-    if np.broadcast_shapes(shape_a[:-2], shape_b[:-2]) != batch:
+    if broadcast(shape_a[:-2], shape_b[:-2]) != batch:
         return None
     fits = shape_a[-2] == m and shape_b[-1] == n and shape_a[-1] == shape_b[-2]
     all_strides = (*strides_a, *strides_b, *strides_out)

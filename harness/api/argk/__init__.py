@@ -118,14 +118,15 @@ def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, thre
         return _copied(results, out)
     threads, arguments = _read(a, b, semiring, threads)
     arrays = kind_of("gemm_argk", {"a": a, "b": b, **dict(zip(view_products.NAMES, out, strict=True))})
-    check_pair(arrays, out, arguments.shape, (arguments.problem.dtype, ARGK))
+    plain = check_pair(arrays, out, arguments.shape, (arguments.problem.dtype, ARGK))
     with arrays.in_force():
         arrays.refuse_capture("it copies its results to out", "call it without out")
         results = _recall(options, (a, b))
         if results is not None:
             return _copied(results, out)
-        if is_computed_into(arrays, out, arguments.inputs.values()):
-            return _compute(arguments, backend, threads, options, out)
+        if is_computed_into(arrays, plain, arguments.inputs.values()):
+            _compute(arguments, backend, threads, options, plain)
+            return out
         return _copied(_compute(arguments, backend, threads, options), out)
 
 

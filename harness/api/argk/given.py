@@ -37,19 +37,21 @@ def pair_of(out: Any) -> Pair | None:
     return out[0], out[1]
 
 
-def check_pair(arrays: Arrays, out: Pair, shape: tuple[int, ...], dtypes: Iterable[np.dtype[Any]]) -> None:
-    """Raise unless results of that shape and those dtypes can be written to `out`, whose arrays share no memory."""
+def check_pair(arrays: Arrays, out: Pair, shape: tuple[int, ...], dtypes: Iterable[np.dtype[Any]]) -> Pair:
+    """Return `out` as plain arrays; raise unless it takes results of that shape and dtypes, and shares no memory."""
     for name, x, dtype in zip(NAMES, out, dtypes, strict=True):
         if x is None:
             raise ProblemError(f"gemm_argk: {name} is None", expected="two arrays, or out=None", got="one array")
         check_out("gemm_argk", arrays, x, shape, dtype, name)
-    if arrays.overlaps(*out) and _share(arrays, *out):
+    plain = arrays.plain(out[0]), arrays.plain(out[1])
+    if arrays.overlaps(*plain) and _share(arrays, *plain):
         raise ProblemError(
             "gemm_argk: out[0] and out[1] share memory",
             expected="two arrays",
             got="one would overwrite the other",
             fix=f"out[1]={arrays.module.__name__}.empty({shape}, 'int32')",
         )
+    return plain
 
 
 def is_computed_into(arrays: Arrays, out: Pair, operands: Iterable[Any]) -> bool:

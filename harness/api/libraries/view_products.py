@@ -12,6 +12,7 @@ from harness.api.libraries import Library
 from harness.api.libraries.gpu import cupy
 from harness.api.libraries.views import by_views
 from harness.api.remembered import repeats
+from harness.operands import broadcast
 
 ARGK = np.dtype(np.int32)  # of the second result of `gemm_argk`
 NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
@@ -123,7 +124,7 @@ def _form(views: dict[str, Any], options: dict[str, Any]) -> tuple[tuple[int, ..
     try:
         operands = views.values()
         dtype = options["dtype"] or np.result_type(*[x.dtype for x in operands])
-        batch = () if all(x.ndim == 2 for x in operands) else np.broadcast_shapes(*[x.shape[:-2] for x in operands])
+        batch = () if all(x.ndim == 2 for x in operands) else broadcast(*[x.shape[:-2] for x in operands])
         return (*batch, views["a"].shape[-2], views["b"].shape[-1]), np.dtype(dtype)
     except (ValueError, TypeError, IndexError):
         return None

@@ -10,6 +10,7 @@ A product that a CUDA graph is to capture must be remembered already: preparing 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -73,7 +74,10 @@ class Recent(Generic[_T]):
 
     def get(self, key: Hashable) -> _T | None:
         """Return the entry of `key`, or None."""
-        entry = self._used.get(key)
+        try:
+            entry = self._used.get(key)
+        except (TypeError, ValueError):  # an argument that cannot be hashed: checks say whether it is one
+            return None
         if entry is None:
             entry = self._before.get(key)
             if entry is not None:
@@ -81,10 +85,11 @@ class Recent(Generic[_T]):
         return entry
 
     def put(self, key: Hashable, entry: _T) -> None:
-        """Keep an entry, in place of the former one of that key."""
+        """Keep an entry, in place of the former one of that key; none under a key that cannot be hashed."""
         if len(self._used) >= self._most() // 2:
             self._used, self._before = {}, self._used
-        self._used[key] = entry
+        with contextlib.suppress(TypeError, ValueError):
+            self._used[key] = entry
 
     def clear(self) -> None:
         """Drop every entry."""
