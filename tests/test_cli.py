@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
-from harness.cli import console, main
+from harness.cli import app, console, main
 from harness.machine import VERSION
 from harness.proof.contract import Finding
 from harness.run import machine_info
@@ -260,13 +261,11 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["results", "--export", "/nowhere/cells.csv"], "there is no folder /nowhere; make it first"),
         (["report", "--readme", "/nowhere/README.md"], "'/nowhere/README.md' does not exist"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
-        (["plot", "--machine", "nowhere"], "no such machine"),
         (["report", "--results", "/nowhere"], "make experiments"),
         (["history", "--results", "/nowhere"], "make experiments"),
         (["bench-compare"], "BASE=origin/main"),
         (["bench-compare", "HEAD", "--problem", "min_plus 512"], "min_plus float32 512"),
         (["bench-compare", "HEAD", "--problem", "min_plus float33 512"], "'float33'"),
-        (["calibrate", "--cells", "0", "--slowdown", "0"], "nothing to calibrate with"),
         (["tune", "--forget", "--dry-run"], "exclude one another"),
         (["check", "cpu-naiv"], "did you mean 'cpu-naive'?"),
         (["check", "cpu-naive", "--depth", "bottomless"], "bottomless"),
@@ -287,6 +286,34 @@ def test_a_mistake_is_said_with_status_2(arguments, clue, in_process):
     assert answer.returncode == 2
     assert clue in answer.stderr
     assert answer.stdout == ""
+
+
+def test_a_machine_that_has_no_results_is_one_message(results, in_process):
+    answer = in_process("plot", "--machine", "nowhere", "--results", str(results[0]))
+    assert answer.returncode == 2
+    assert "no such machine" in answer.stderr
+
+
+def numbers():
+    """Return each option of each command that is a number: command, option, and whether it is a float."""
+    commands = typer.main.get_command(app).commands
+    return [
+        (name, option.opts[0], option.type.name.startswith("float"))
+        for name, command in sorted(commands.items())
+        for option in command.params
+        if option.type.name.startswith(("int", "float"))
+    ]
+
+
+@pytest.mark.parametrize(("command", "option", "is_float"), numbers())
+def test_a_number_that_is_none_is_one_message(in_process, command, option, is_float):
+    arguments = {"compare": ["old"], "kernel": ["cpu-simd"]}.get(command, [])
+    for value in ("-1", "nan", "inf", "1e400", "-inf", "", "one", *([] if is_float else ["1.5", "1e3"])):
+        answer = in_process(command, *arguments, f"{option}={value}")
+        assert answer.returncode == 2
+        assert f"Invalid value for '{option}'" in answer.stderr
+    if command == "calibrate" and not is_float:
+        assert "is not in the range" in in_process(command, f"{option}=99999999999999999999").stderr
 
 
 def test_a_folder_that_cannot_be_made_is_one_message(results, in_process):

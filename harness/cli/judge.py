@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.experiment import Experiment
 
 ONLY = "Only of this; may be repeated."
+MOST = 10_000  # cells, processes or rounds: more take days
 Effect = Annotated[
     float, typer.Option(min=0.0, callback=number, help="Changes of the time below this count as none: 0.02 is 2 %.")
 ]
@@ -23,14 +24,15 @@ Effect = Annotated[
 
 def calibrate(
     *,
-    cells: Annotated[int, typer.Option(min=0, help="A/A cells: the same backend under two names.")] = 40,
-    planted: Annotated[int, typer.Option(min=0, help="Cells in which one of the two really is slower.")] = 20,
+    cells: Annotated[int, typer.Option(min=1, max=MOST, help="A/A cells: the same backend under two names.")] = 40,
+    planted: Annotated[int, typer.Option(min=0, max=MOST, help="Cells in which one of the two really is slower.")] = 20,
     slowdown: Annotated[
-        float, typer.Option(min=0.0, callback=number, help="How much slower the planted ones are: 0.05 is 5 %.")
+        float,
+        typer.Option(min=0.0, max=100.0, callback=number, help="How much slower the planted ones are: 0.05 is 5 %."),
     ] = 0.05,
     minutes: Annotated[float, typer.Option(min=0.0, callback=number, help="Begin no cell after this time.")] = 30.0,
-    processes: Annotated[int, typer.Option(min=1, help="Fresh processes of each contender and cell.")] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds in each process, at least.")] = 10,
+    processes: Annotated[int, typer.Option(min=1, max=MOST, help="Fresh processes of each contender and cell.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, max=MOST, help="Rounds in each process, at least.")] = 10,
     precision: Annotated[
         float,
         typer.Option(
@@ -61,8 +63,6 @@ def calibrate(
     names = backends or calibration.BACKENDS
     for name in names:
         registry.find(name)
-    if not cells + (planted if slowdown else 0):
-        raise ExperimentError("nothing to calibrate with", expected="--cells, or --planted and --slowdown, above 0")
     cases = calibration.interleaved(
         calibration.cases(cells, 0.0, names), calibration.cases(planted, slowdown, names) if slowdown else []
     )

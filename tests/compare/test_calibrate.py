@@ -246,9 +246,10 @@ def test_a_real_cell_goes_the_way_of_experiments(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "clue"),
-    [(("--backend", "cpu-nope"), "cpu-nope"), (("--cells", "0", "--planted", "0"), "nothing to calibrate with")],
+    [(("--backend", "cpu-nope"), "cpu-nope"), (("--cells", "0"), "'--cells': 0 is not in the range")],
 )
 def test_a_mistake_is_said_before_anything_is_measured(measured, arguments, clue, tmp_path):
     answer = command(*arguments, "--results", str(tmp_path))
-    assert clue in str(answer.exception)
+    assert clue in f"{answer.exception} {answer.stderr}"
+    assert answer.exit_code != 0
     assert not measured
