@@ -96,8 +96,9 @@ def check(
 
         for name in backends or ():
             registry.find(name)
-        options = {"seed": seed, "names": backends or [], "gpu": gpu, "processes": processes, "patience": patience}
-        if programs.check(fuzz or 1e6, program=program, **options):
+        common = {"names": backends or [], "gpu": gpu, "program": program}
+        seconds = 1e6 if fuzz is None else fuzz
+        if programs.check(seconds=seconds, seed=seed, processes=processes, patience=patience, **common):
             raise typer.Exit(FAILED)
         return
 

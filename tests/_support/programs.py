@@ -9,13 +9,14 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 
-from harness.cli.fuzz import public_calls
-from harness.proof import fuzz
-from harness.proof.drawing import Combination, Limits, Seeded, draw_program
-from harness.proof.programs import View
+from harness.cli.fuzz import CALLS
+from harness.proof.programs.drawing import Combination, Limits, Seeded, draw_program
+from harness.proof.programs.memory import Memory
+from harness.proof.programs.program import View
+from harness.proof.programs.run import run
 from tests._support.fake_cupy import Array
 
-Calls = dict[str, Callable[..., Any]]
+Call = Callable[..., Any]
 
 # Hypothesis would take minutes to make a program simpler.
 PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
@@ -31,7 +32,7 @@ ON_GPU = (Combination("min_plus", "float32", "float32"), Combination("plus_times
 SMALL_HOST = Limits(most_pairs=1 << 14, most_size=65)
 SMALL_GPU = Limits(
     on_device=True,
-    entries=("gemm", "gemm_argk", "gemv", "symv", "ger", "syr", "syrk"),  # the others call CuPy for more
+    calls=("gemm", "gemm_argk", "gemv", "symv", "ger", "syr", "syrk"),  # the others call CuPy for more
     most_pairs=1 << 11,
     most_size=33,
 )
@@ -73,11 +74,12 @@ class PlayedMemory:
         return array.get()
 
 
-def is_found(fault: str, memory: fuzz.Memory, limits: Limits, kind: Combination, most: int = 400) -> str:
+def what_is_found(fault: str, memory: Memory, limits: Limits, kind: Combination) -> str:
     """Return what the first of some random programs is told to be wrong that meets a planted fault."""
-    calls = FAULTS[fault](public_calls(), memory)
-    for number in range(most):
-        outcome = fuzz.run(draw_program(Seeded(number), kind, limits), calls, memory)
+    name, plant = FAULTS[fault]
+    calls = {**CALLS, name: plant(CALLS[name])}
+    for number in range(300):
+        outcome = run(draw_program(Seeded(number), kind, limits._replace(calls=(name,))), calls, memory)
         if outcome.wrong:
             return outcome.wrong
     return ""
@@ -88,63 +90,64 @@ def _values(x: Any) -> np.ndarray:
     return values
 
 
-def _argk_again(calls: Calls, memory: fuzz.Memory) -> Calls:
+def _argk_again(gemm_argk: Call) -> Call:
     """A further product of a layout by columns is refused, as an option of a constructor was."""
     seen = set()
 
-    def gemm_argk(a: Any, b: Any, **options: Any) -> Any:
+    def planted(a: Any, b: Any, **options: Any) -> Any:
         layout = a.shape, b.shape, a.strides, b.strides
         if layout in seen and abs(a.strides[-1]) > a.itemsize:
             raise TypeError("of() got an unexpected keyword argument")
         seen.add(layout)
-        return calls["gemm_argk"](a, b, **options)
+        return gemm_argk(a, b, **options)
 
-    return {**calls, "gemm_argk": gemm_argk}
+    return planted
 
 
-def _triangles(calls: Calls, memory: fuzz.Memory) -> Calls:
+def _triangles(syrk: Call) -> Call:
     """Of a batch of triangles what is above the diagonal is written."""
 
-    def gemm(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
-        result = calls["gemm"](a, b, *rest, **options)
-        if options.get("triangle") == "d" and result.ndim > 2 and min(result.shape) > 1:
+    def planted(a: Any, *rest: Any, **options: Any) -> Any:
+        result = syrk(a, *rest, **options)
+        if result.ndim > 2 and min(result.shape) > 1:
             _values(result)[..., 0, 1] += 3
         return result
 
-    return {**calls, "gemm": gemm}
+    return planted
 
 
-def _last_column(calls: Calls, memory: fuzz.Memory) -> Calls:
-    """The second product of a layout has a wrong last column."""
+def _last_column(gemm: Call) -> Call:
+    """The second product of a layout by columns has a wrong last column."""
     seen = set()
 
-    def gemm(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
+    def planted(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
         layout = a.shape, b.shape, a.strides, b.strides
-        result = calls["gemm"](a, b, *rest, **options)
+        result = gemm(a, b, *rest, **options)
         if layout in seen and b.strides[-1] > b.itemsize and result.size:
             _values(result)[..., -1] = 77
         seen.add(layout)
         return result
 
-    return {**calls, "gemm": gemm}
+    return planted
 
 
-def _operand(calls: Calls, memory: fuzz.Memory) -> Calls:
+def _operand(gemm: Call) -> Call:
     """The last element of an operand is negated."""
 
-    def gemm(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
-        result = calls["gemm"](a, b, *rest, **options)
+    def planted(a: Any, b: Any, *rest: Any, **options: Any) -> Any:
+        result = gemm(a, b, *rest, **options)
         x = _values(b)
         if x.size > 1 and x.flags.writeable:
             x[(-1,) * x.ndim] *= -1
         return result
 
-    return {**calls, "gemm": gemm}
+    return planted
 
 
-FAULTS = {
-    "argk again": _argk_again,
-    "batch of triangles": _triangles,
-    "last column again": _last_column,
-    "operand written": _operand,
+# The public call that a fault is in, and what returns it with the fault.
+FAULTS: dict[str, tuple[str, Callable[[Call], Call]]] = {
+    "argk again": ("gemm_argk", _argk_again),
+    "batch of triangles": ("syrk", _triangles),
+    "last column again": ("gemm", _last_column),
+    "operand written": ("gemm", _operand),
 }

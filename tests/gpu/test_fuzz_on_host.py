@@ -4,9 +4,9 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from harness.cli.fuzz import public_calls
-from harness.proof import fuzz
-from harness.proof.drawing import draw_program
+from harness.cli.fuzz import CALLS
+from harness.proof.programs.drawing import draw_program
+from harness.proof.programs.run import run
 from tests._support import programs
 from tests.gpu.host_kernels import COMPILER
 
@@ -22,11 +22,10 @@ pytestmark = [
 @hypothesis.given(data=st.data())
 def test_public_calls_on_a_gpu(gpu, kind, data):
     program = draw_program(programs.Drawn(data), kind, programs.SMALL_GPU)
-    outcome = fuzz.run(program, public_calls(), programs.PlayedMemory(gpu))
+    outcome = run(program, CALLS, programs.PlayedMemory(gpu))
     assert not outcome.wrong, f"{outcome.wrong}\n{program.to_json()}"
 
 
 @pytest.mark.parametrize(("fault", "told"), [("argk again", "TypeError"), ("batch of triangles", "above the diagonal")])
 def test_planted_faults_are_found(gpu, fault, told):
-    limits = programs.SMALL_GPU._replace(entries=("gemm_argk",) if "argk" in fault else ("gemm",))
-    assert told in programs.is_found(fault, programs.PlayedMemory(gpu), limits, programs.ON_GPU[0])
+    assert told in programs.what_is_found(fault, programs.PlayedMemory(gpu), programs.SMALL_GPU, programs.ON_GPU[0])

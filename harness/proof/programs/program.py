@@ -31,6 +31,24 @@ OWN = {
 }
 
 
+# Calls that are one product: by operand the sizes of its last axes, the operand that is added, sizes of the result.
+PRODUCTS: dict[str, tuple[dict[str, str], str, str]] = {
+    "gemm": ({"a": "mk", "b": "kn", "c": "mn"}, "c", "mn"),
+    "gemm_argk": ({"a": "mk", "b": "kn"}, "", "mn"),
+    "gemv": ({"a": "mk", "x": "k", "y": "m"}, "y", "m"),
+    "symv": ({"a": "mm", "x": "m", "y": "m"}, "y", "m"),
+    "ger": ({"x": "m", "y": "n", "c": "mn"}, "c", "mn"),
+    "syr": ({"x": "m", "c": "mm"}, "c", "mm"),
+    "syrk": ({"a": "mk", "c": "mm"}, "c", "mm"),
+    "axpy": ({"x": "m", "y": "m"}, "", "m"),
+}
+EINSUMS = """ik,kj->ij bik,bkj->bij bik,kj->bij ki,jk->ji ij,ij->ij ij,ij-> i,j->ij ikl,klj->ij ikl,lkj->ij iik,kj->ij
+...ik,...kj->...ij bik,bkj->ijb isk,kj->ij ij->j ij-> ij->ji ii->i bij->bj ij,jk,kl->il bi,bj,bk->ijk""".split()
+
+# What is in the operands; "graph" is for closures.
+VALUES = ("normal", "normal", "few", "wide", "subnormal", "specials", "zeros", "bits")
+
+
 @dataclass(frozen=True)
 class View:
     """An array in a buffer; `strides` and `offset` in bytes."""
@@ -60,6 +78,12 @@ class View:
         array: np.ndarray = np.ndarray(self.shape, self.numpy_dtype, buffer, self.offset, self.strides)
         return array
 
+    def bytes_of(self, buffer: np.ndarray) -> np.ndarray:
+        """Return the items of `buffer`, one for each byte, of the array's elements, along one more axis."""
+        shape, strides = (*self.shape, self.numpy_dtype.itemsize), (*self.strides, 1)
+        array: np.ndarray = np.ndarray(shape, buffer.dtype, buffer, self.offset, strides)
+        return array
+
 
 @dataclass(frozen=True)
 class Program:
@@ -67,8 +91,8 @@ class Program:
 
     Parameters
     ----------
-    entry : str
-        ``"gemm"``, ``"gemm_argk"``, ``"einsum"``, ``"closure"``, or a call of `harness.api.matrix_vector`.
+    call : str
+        ``"gemm"``, ``"gemm_argk"``, ``"einsum"``, ``"closure"``, or one of the matrix-vector family.
     semiring : str
     operands : dict of View
         By the names of the call's parameters, in their order.
@@ -77,14 +101,14 @@ class Program:
     buffers : tuple of int
         Bytes of each.
     options : dict
-        Of the call, plain data; `subscripts` of an einsum.
+        Of the call, plain data; `subscripts` of an einsum too.
     values : str
         One of `VALUES`.
     seed : int
         Of the values.
     """
 
-    entry: str
+    call: str
     semiring: str
     operands: dict[str, View]
     out: tuple[View, ...] = ()
@@ -97,6 +121,17 @@ class Program:
     def backend(self) -> str:
         """The backend that is asked for."""
         return str(self.options.get("backend", "auto"))
+
+    @property
+    def views(self) -> list[View]:
+        """All arrays: the operands, then `out`."""
+        return [*self.operands.values(), *self.out]
+
+    @property
+    def letters(self) -> tuple[list[str], str]:
+        """The terms of an einsum, and its result, with letters for "..."."""
+        terms, result = str(self.options["subscripts"]).replace("...", "yz").split("->")
+        return terms.split(","), result
 
     def to_json(self) -> str:
         """Return the program as one line, of which `from_json` makes an equal one."""
@@ -142,7 +177,7 @@ def _fill(view: View, buffer: np.ndarray, values: str, semiring: Semiring, rng: 
     """Write values to the array; where its elements share memory, the last one stays."""
     array, dtype = view.of(buffer), view.numpy_dtype
     if values == "bits" and dtype.kind in "biu":  # bytes of bools too that are neither 0 nor 1
-        bits = np.ndarray((*view.shape, dtype.itemsize), np.uint8, buffer, view.offset, (*view.strides, 1))
+        bits = view.bytes_of(buffer)
         bits[...] = rng.integers(0, 256, bits.shape, np.uint8)
         return
     with np.errstate(all="ignore"):
@@ -154,7 +189,7 @@ def _drawn(
 ) -> np.ndarray:
     if dtype.kind == "b":
         return rng.random(shape) < (0.1 if values == "zeros" else 0.5)
-    if values == "nonnegative":  # edges of a graph, on integers, so that no path rounds
+    if values == "graph":  # edges of a graph, on integers, so that no path rounds
         edges = rng.integers(0, 100, shape)
         signed = -edges if semiring.name == "max_plus" else edges
         present = rng.random(shape) < 0.4
@@ -183,7 +218,3 @@ def _drawn(
         zero = semiring.zero(dtype) if dtype.name != "bfloat16" else 0.0
         drawn = np.where(rng.random(shape) < 0.5, np.asarray(zero, dtype), drawn)
     return np.asarray(drawn)
-
-
-# What is in the operands; "nonnegative" is for graphs.
-VALUES = ("normal", "normal", "few", "wide", "subnormal", "specials", "zeros", "bits")

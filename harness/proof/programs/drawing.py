@@ -1,0 +1,307 @@
+"""Draw random programs from one source of numbers: a seed, or Hypothesis.
+
+Sizes, layouts, scalars and values are free. What is compiled for a program, its semiring and dtypes, is a `Combination`
+that the caller draws once for many programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from harness.operands import float_limits, span
+from harness.problem import mixed_dtypes
+from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, VALUES, Program, View, semiring_of
+from harness.semiring import DTYPES, HALF, SEMIRINGS
+
+T = TypeVar("T")
+Form = tuple[tuple[int, ...], str]  # shape and dtype of an array
+
+NAMED = (*SEMIRINGS, "max_absdiff", "plus_sqdiff", *OWN)
+CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
+# (x) and (+) of these are exact, so that three operands may be multiplied in any order.
+IN_ANY_ORDER = ("max_min", "min_max", "lor_land", "lxor_land")
+
+STAY = 100  # programs of one combination after the other: their kernels are compiled
+SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300)
+LONG = (257, 1000, 1025, 4097)
+BATCHES = ((1,), (2,), (3,), (2, 3), (1, 4), (17,), (0,), (3, 1, 2))
+
+# How often each call is drawn.
+_CALLS = [*["gemm"] * 12, *["gemm_argk"] * 4, *["einsum"] * 4, "closure", *list(PRODUCTS)[2:]]
+
+
+class Draw(Protocol):
+    """The source of all choices."""
+
+    def integers(self, low: int, high: int) -> int:
+        """Return an integer from `low` to `high`."""
+
+    def choice(self, options: Sequence[T]) -> T:
+        """Return one of the options."""
+
+
+class Seeded(random.Random):
+    """A source that begins with any seed."""
+
+    def __init__(self, seed: object) -> None:
+        super().__init__(str(seed))
+
+    integers = random.Random.randint
+
+
+class Combination(NamedTuple):
+    """What kernels are compiled for: a semiring, the dtype of the sums, and that of the operands."""
+
+    semiring: str
+    dtype: str
+    narrow: str
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the operands are narrower than the sums."""
+        return self.dtype != self.narrow
+
+
+class Limits(NamedTuple):
+    """What programs a machine, and the time, allow."""
+
+    on_device: bool = False
+    backends: tuple[str, ...] = ()  # that are asked for by name
+    share_named: int = 20  # of so many programs one names a backend
+    calls: tuple[str, ...] = ()  # none: all
+    without: tuple[str, ...] = ()  # dtypes
+    most_pairs: int = 1 << 19
+    most_size: int = SIZES[-1]
+
+
+@functools.cache
+def combinations() -> tuple[Combination, ...]:
+    """Return every semiring with every dtype that makes sense in it, and the mixed products."""
+    plain = ((name, dtype) for name in NAMED for dtype in DTYPES if semiring_of(name).unsupported(dtype) is None)
+    mixed = (Combination("plus_times", wide.name, narrow.name) for narrow, wide in mixed_dtypes())
+    return *(Combination(name, dtype.name, dtype.name) for name, dtype in plain), *mixed
+
+
+def nth_program(seed: int, number: int, limits: Limits) -> Program:
+    """Return program `number` of a seed. A combination, drawn in an order of the seed's, stays for `STAY` programs."""
+    order = [kind for kind in combinations() if kind.narrow not in limits.without]
+    Seeded(seed).shuffle(order)
+    return draw_program(Seeded(f"{seed}.{number}"), order[number // STAY % len(order)], limits)
+
+
+def draw_program(draw: Draw, kind: Combination, limits: Limits) -> Program:
+    """Return a program of one combination."""
+    semiring = semiring_of(kind.semiring)
+    has_one = semiring.one(np.dtype(kind.dtype)) is not None
+    makes_sense = {
+        "gemm_argk": semiring.add.is_selective and not kind.is_mixed,
+        "closure": kind.semiring in CLOSED and not kind.is_mixed and kind.dtype != HALF.name,
+        "axpy": has_one and not kind.is_mixed,
+    }
+    call = draw.choice([x for x in _CALLS if makes_sense.get(x, True) and (not limits.calls or x in limits.calls)])
+    if call == "einsum":
+        return _einsum(draw, kind, limits, has_one=has_one)
+    return _closure(draw, kind, limits) if call == "closure" else _product(draw, call, kind, limits)
+
+
+def _product(draw: Draw, call: str, kind: Combination, limits: Limits) -> Program:
+    """Return a program of `gemm`, of `gemm_argk`, or of a call of the matrix-vector family."""
+    letters, added, of_result = PRODUCTS[call]
+    m, n, k = _sizes(draw, limits)
+    triangle = draw.choice(("", "", "", "a", "d")) if call == "gemm" else ""
+    is_square = call in ("symv", "syr", "syrk")
+    if triangle or is_square:
+        m = min(m, limits.most_size)
+    sizes = {"m": m, "n": m if triangle == "d" or is_square else n, "k": m if triangle == "a" else k}
+    batch = draw.choice(BATCHES) if draw.integers(0, 2) == 0 else ()
+    while batch and np.prod(batch) * np.prod(list(sizes.values())) > limits.most_pairs:
+        batch = batch[1:]
+    has_c = bool(added) and draw.integers(0, 1) == 1
+    forms = {
+        name: (_leading(draw, batch) + tuple(sizes[x] for x in letters[name]), kind.narrow)
+        for name in letters
+        if has_c or name != added
+    }
+    if has_c:
+        forms[added] = forms[added][0], kind.dtype
+    if len(forms) > 1 and not kind.is_mixed and draw.integers(0, 15) == 0:
+        _promote(draw, forms, np.dtype(kind.dtype))
+    batch = np.broadcast_shapes(*(shape[: len(shape) - len(letters[name])] for name, (shape, _) in forms.items()))
+    shape = batch + tuple(sizes[x] for x in of_result)
+    outs = [(shape, kind.dtype), *([(shape, "int32")] if call == "gemm_argk" else ())]
+    options: dict[str, Any] = {} if call == "gemm_argk" else _scalars(draw, kind, has_c=has_c)
+    if triangle:
+        options["triangle"] = triangle
+    if limits.backends and draw.integers(1, limits.share_named) == 1:
+        options["backend"] = draw.choice(limits.backends)
+    return _laid_out(draw, call, kind, limits, options, forms, outs)
+
+
+def _einsum(draw: Draw, kind: Combination, limits: Limits, *, has_one: bool) -> Program:
+    is_integer = np.dtype(kind.dtype).kind in "iu" and not kind.is_mixed
+    is_exact = kind.semiring in IN_ANY_ORDER or (kind.semiring == "plus_times" and is_integer)
+    # the oracle multiplies a single operand by the one
+    known = [x for x in EINSUMS if (x.count(",") < 2 or is_exact) and ("," in x or has_one)]
+    text = draw.choice(known)
+    terms, result = text.replace("...", "yz").split("->")[0].split(","), text.replace("...", "yz").split("->")[1]
+    names = sorted(set("".join(terms)))
+    sizes = {x: draw.choice((1, 2, 3, 5, 8, 17, 33) if len(names) < 5 else (1, 2, 3, 4)) for x in names}
+    if draw.integers(0, 19) == 0:
+        sizes[draw.choice(names)] = 0
+    # an axis of one operand of several that have it may have the size 1, and is repeated
+    common = [x for x in names if sum(x in term for term in terms) > 1 and all(term.count(x) < 2 for term in terms)]
+    single = draw.choice(common) if common and draw.integers(0, 5) == 0 else ""
+    where = draw.choice([i for i, term in enumerate(terms) if single in term])
+    forms = {
+        f"operands[{i}]": (tuple(1 if x == single and i == where else sizes[x] for x in term), kind.narrow)
+        for i, term in enumerate(terms)
+    }
+    options: dict[str, Any] = {"subscripts": text}
+    if len(terms) > 2 and draw.integers(0, 1):
+        options["path"] = draw.choice(([[0, 1], [0, 1]], [[1, 2], [0, 1]], [[0, 2], [0, 1]]))
+    return _laid_out(draw, "einsum", kind, limits, options, forms, [(tuple(sizes[x] for x in result), kind.dtype)])
+
+
+def _closure(draw: Draw, kind: Combination, limits: Limits) -> Program:
+    n = draw.choice((0, 1, 2, 3, 5, 8, 17, 33, 65))
+    options: dict[str, Any] = {"method": draw.choice(("blocked", "squaring"))}
+    if draw.integers(0, 1):
+        options["block"] = draw.choice((1, 2, 4, 16))
+    if draw.integers(0, 1):
+        options["return_predecessors"] = True
+    program = _laid_out(draw, "closure", kind, limits, options, {"matrix": ((n, n), kind.dtype)}, [])
+    return dataclasses.replace(program, values="graph")
+
+
+def _sizes(draw: Draw, limits: Limits) -> tuple[int, int, int]:
+    """Return m, n and k: any three, or one that is long."""
+    sizes = [draw.choice([x for x in SIZES if x <= limits.most_size]) for _ in "mnk"]
+    if draw.integers(0, 11) == 0 and limits.most_size >= SIZES[-1]:
+        sizes = [min(x, 9) for x in sizes]
+        sizes[draw.integers(0, 2)] = draw.choice(LONG)
+    while np.prod(sizes) > limits.most_pairs:
+        sizes[sizes.index(max(sizes))] = draw.choice((1, 2, 5, 8, 17))
+    m, n, k = sizes
+    return m, n, k
+
+
+def _leading(draw: Draw, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Return leading dimensions of an operand that broadcast to `batch`."""
+    kept = batch[draw.integers(0, len(batch)) :] if batch and draw.integers(0, 3) == 0 else batch
+    return tuple(1 if draw.integers(0, 5) == 0 else size for size in kept)
+
+
+def _promote(draw: Draw, forms: dict[str, Form], dtype: np.dtype[Any]) -> None:
+    """Have one operand of several have a dtype that NumPy promotes to that of the product."""
+    lower = [x.name for x in DTYPES if x != dtype and x.kind != "b" and np.result_type(x, dtype) == dtype]
+    if lower:
+        name = draw.choice(list(forms))
+        forms[name] = forms[name][0], draw.choice(lower)
+
+
+def _scalars(draw: Draw, kind: Combination, *, has_c: bool) -> dict[str, Any]:
+    """Return alpha and beta, or neither."""
+    if kind.semiring in ("own_plus_minus", "plus_sqdiff"):
+        return {}  # alpha (x) a cancels, and its rounding is not covered by the bound of the term with b
+    names = ("alpha", "beta")[: 1 + has_c]
+    options = {x: draw.choice(_values_of_scalars(kind)) for x in names if draw.integers(0, 2) == 0}
+    if draw.integers(0, 99) == 0 and np.dtype(kind.dtype).kind == "f":
+        options["alpha"] = float("nan")
+    return options
+
+
+@functools.cache
+def _values_of_scalars(kind: Combination) -> tuple[Any, ...]:
+    semiring, dtype = semiring_of(kind.semiring), np.dtype(kind.dtype)
+    if dtype.kind == "b":
+        return True, False
+    identities = [x.item() for x in (semiring.zero(dtype), semiring.one(dtype)) if x is not None]
+    if dtype.kind == "f":
+        return (*identities, 2.0, -2.5, 0.75, 3, 0.0, float("inf"), float("-inf"), float(float_limits(dtype).tiny))
+    return *identities, 2, 3, int(np.iinfo(dtype).max), int(np.iinfo(dtype).min)
+
+
+def _laid_out(
+    draw: Draw,
+    call: str,
+    kind: Combination,
+    limits: Limits,
+    options: dict[str, Any],
+    forms: dict[str, Form],
+    outs: list[Form],
+) -> Program:
+    """Return the program with its arrays laid out, and their values chosen."""
+    if kind.is_mixed:
+        options["dtype"] = kind.dtype
+    threads = draw.choice((None, None, None, 1, 2))
+    if threads:
+        options["threads"] = threads
+    room = _Room(draw, limits, is_shared=draw.integers(0, 5) == 0)
+    views: dict[str, View] = {name: room.lay(*form) for name, form in forms.items()}
+    out: tuple[View, ...] = ()
+    where = draw.choice(("new", "new", "own", "own", "same", "overlap")) if outs else "new"
+    added = views.get(PRODUCTS[call][1]) if call in PRODUCTS else None
+    if where == "same" and added and [(added.shape, added.dtype)] == outs:
+        out = (dataclasses.replace(added, is_writable=True),)
+    elif where != "new":
+        beside = draw.choice(list(views.values())).buffer if where == "overlap" else None
+        out = tuple(room.lay(*form, beside=beside, is_out=True) for form in outs)
+    values = draw.choice(VALUES)
+    is_scaled_last = kind.narrow == "bfloat16" and "alpha" in options
+    if (is_scaled_last or "s" in options.get("subscripts", "")) and values in ("wide", "specials"):
+        values = "normal"  # sums that are scaled, or sums of one operand, may overflow where the definition does not
+    seed = draw.integers(0, (1 << 31) - 1)
+    return Program(call, kind.semiring, views, out, tuple(room.sizes), options, values, seed)
+
+
+class _Room:
+    """Buffers, and how arrays lie in them: any order of axes, gaps, steps down, steps of zero, any alignment."""
+
+    def __init__(self, draw: Draw, limits: Limits, *, is_shared: bool) -> None:
+        self._draw, self._limits, self._is_shared = draw, limits, is_shared
+        self.sizes: list[int] = []
+
+    def lay(self, shape: tuple[int, ...], dtype: str, *, beside: int | None = None, is_out: bool = False) -> View:
+        """Return an array in a buffer of its own, in the one that all share, or in the one it shall lie beside."""
+        draw = self._draw
+        view = View(0, dtype, shape, (), 0)
+        itemsize = view.numpy_dtype.itemsize
+        strides = self._strides(shape, itemsize, is_out=is_out)
+        low, end = span(shape, strides, itemsize) if 0 not in shape else (0, 0)
+        before = draw.choice((0, 0, 0, itemsize, 3 * itemsize, 64))
+        if not self._limits.on_device and draw.integers(0, 39) == 0:
+            before += 1  # no multiple of an element: only NumPy has such arrays
+        buffer = 0 if self._is_shared and self.sizes else beside
+        if buffer is None:
+            buffer = len(self.sizes)
+            self.sizes.append(before - low + end + draw.choice((0, 0, itemsize, 64)))
+        else:  # anywhere in it
+            step = draw.choice((16, itemsize))
+            before += step * draw.integers(0, max(self.sizes[buffer] - (end - low), 0) // step)
+            self.sizes[buffer] = max(self.sizes[buffer], before - low + end)
+        is_writable = self._limits.on_device or draw.integers(0, 39 if is_out else 5) > 0
+        return dataclasses.replace(view, buffer=buffer, strides=strides, offset=before - low, is_writable=is_writable)
+
+    def _strides(self, shape: tuple[int, ...], itemsize: int, *, is_out: bool) -> tuple[int, ...]:
+        draw, axes = self._draw, list(range(len(shape)))
+        order = draw.choice("CCFFA")
+        if order == "F":
+            axes[-2:] = reversed(axes[-2:])
+        elif order == "A":
+            axes.sort(key=lambda axis: draw.integers(0, 99))
+        is_plain = draw.integers(0, 2) > 0
+        strides, extent = [0] * len(shape), itemsize
+        for axis in reversed(axes):
+            step, gap = (1, 0) if is_plain else (draw.choice((1, 1, 1, 2, 3)), draw.choice((0, 0, 1, 3, 16)))
+            is_backwards = not is_plain and draw.integers(0, 4) == 0
+            strides[axis] = -extent * step if is_backwards else extent * step
+            extent = max(extent * step * shape[axis], itemsize) + gap * itemsize
+        if shape and draw.integers(0, 299 if is_out else 19) == 0:
+            strides[draw.choice(axes)] = 0
+        return tuple(strides)
