@@ -97,8 +97,7 @@ def check(
         for name in backends or ():
             registry.find(name)
         common = {"names": backends or [], "gpu": gpu, "program": program}
-        seconds = 1e6 if fuzz is None else fuzz
-        if programs.check(seconds=seconds, seed=seed, processes=processes, patience=patience, **common):
+        if programs.check(fuzz or 1e6, seed=seed, processes=processes, patience=patience, **common):
             raise typer.Exit(FAILED)
         return
 

@@ -38,7 +38,7 @@ CALLS = {"gemm": gemm.gemm, "gemm_argk": argk.gemm_argk, "einsum": einsum.einsum
 CALLS |= {name: getattr(matrix_vector, name) for name in PRODUCTS if name not in CALLS}
 
 
-def check(*, seconds: float, seed: int | None, processes: int, patience: float, **common: Any) -> int:
+def check(seconds: float, *, seed: int | None, processes: int, patience: float, **common: Any) -> int:
     """Run programs for so many seconds, or one; print a summary and what is wrong; return how many kinds of that.
 
     Parameters

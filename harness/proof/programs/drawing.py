@@ -90,7 +90,9 @@ def combinations() -> tuple[Combination, ...]:
 
 def nth_program(seed: int, number: int, limits: Limits) -> Program:
     """Return program `number` of a seed. A combination, drawn in an order of the seed's, stays for `STAY` programs."""
-    order = [kind for kind in combinations() if kind.narrow not in limits.without]
+    order = [
+        x for x in combinations() if x.narrow not in limits.without and not (limits.on_device and x.semiring in OWN)
+    ]
     Seeded(seed).shuffle(order)
     return draw_program(Seeded(f"{seed}.{number}"), order[number // STAY % len(order)], limits)
 

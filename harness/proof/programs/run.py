@@ -133,16 +133,12 @@ def _wrong_refusal(program: Program, memory: Memory, error: Exception) -> str:
         return "" if isinstance(error, ProblemError) else f"refused by the wrong error: {error}"
     if len(program.out) == 2 and memory.on_device and program.out[0].buffer == program.out[1].buffer:
         return ""  # on a device they are compared by what they span
-    is_mixed, triangles = "dtype" in program.options, ("symv", "syr", "syrk")
-    is_half = any(view.numpy_dtype == HALF for view in program.operands.values()) and not is_mixed
     if isinstance(error, BackendUnavailable):
+        is_mixed = "dtype" in program.options
         if is_mixed and np.isinf(program.options.get("alpha", 0)):
             return ""  # docs/mixed.md
-        if (
-            is_half
-            and not memory.on_device
-            and (program.call in ("gemm_argk", *triangles) or program.options.get("triangle"))
-        ):
+        is_half = any(view.numpy_dtype == HALF for view in program.operands.values())
+        if program.call == "gemm_argk" and is_half and not memory.on_device:
             return ""  # docs/semirings.md
         if program.backend != "auto":
             before = contents(program, 0)
