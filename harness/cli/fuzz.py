@@ -76,7 +76,7 @@ def check(seconds: float, *, seed: int | None, processes: int, patience: float, 
 def _kind(error: str) -> str:
     """Return what errors of one kind have in common: the first line without numbers."""
     first = re.sub(r"^call \d: ", "", error).partition("\n")[0]
-    return re.sub(r"-?\b(\d[\d.e+-]*|nan|inf)\b", "N", first)[:150]
+    return re.sub(r"-?\d[\d.e+-]*|\b-?(nan|inf)\b", "N", first)[:150]
 
 
 def _reports(

@@ -104,9 +104,10 @@ def _as_product(
     }
     sizes = {x: next((size for y, size in lengths if y == x and size != 1), 1) for x in names}
     if len(terms) == 3:
-        x, y = (_spread(terms[i], arrays[i].astype(dtype), names, sizes) for i in (0, 1))
+        first = "".join(sorted(set(terms[0] + terms[1])))
+        x, y = (_spread(terms[i], arrays[i].astype(dtype), first, sizes) for i in (0, 1))
         with np.errstate(all="ignore"):
-            terms, arrays = [names, terms[2]], [reference.algebra(semiring, dtype).multiply(x, y), arrays[2]]
+            terms, arrays = [first, terms[2]], [reference.algebra(semiring, dtype).multiply(x, y), arrays[2]]
     elif len(terms) == 1:
         terms, arrays = [terms[0], ""], [arrays[0], np.full((), semiring.one(dtype), arrays[0].dtype)]
     batch, rows, columns = _axes(program)
