@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -68,7 +68,10 @@ def check(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="Find accesses to memory beside the operands, in public calls as well.")
     ] = False,
-    first: Annotated[int, typer.Option(hidden=True)] = 0,
+    tool: Annotated[
+        list[Literal["memcheck", "initcheck", "racecheck", "synccheck"]] | None,
+        typer.Option(help="Of compute-sanitizer, with --sanitize on a GPU; all by default."),
+    ] = None,
     fuzz: Annotated[
         float | None,
         typer.Option(
@@ -111,19 +114,22 @@ def check(
             findings = _findings(contract.findings, patience, in_process, backend.starts_processes, **options)
             failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if sanitize:
-        failed += _check_public(on_gpu, patience, first, in_process=in_process, as_json=as_json, verbose=verbose)
+        how = {"in_process": in_process, "as_json": as_json, "verbose": verbose}
+        failed += _check_public(on_gpu, tool or [], patience, **how)
     if failed:
         raise typer.Exit(FAILED)
 
 
-def _check_public(on_gpu: list[str], patience: float, first: int, *, in_process: bool, **how: bool) -> int:
+def _check_public(on_gpu: list[str], tools: Sequence[str], patience: float, *, in_process: bool, **how: bool) -> int:
     """Check the memory that public calls touch; on a GPU, that of the backends too. Return the number of defects."""
     from harness.cli import console, sanitize
 
+    failed = 0
     if on_gpu and in_process:
-        sanitize.products_on_gpu(on_gpu, first)
-        return 0
-    failed = sanitize.check_on_gpu(on_gpu) if on_gpu else 0
+        for name in (*on_gpu, sanitize.PUBLIC):
+            sanitize.products_on_gpu(name)
+    elif on_gpu:
+        failed = console.print_findings("compute-sanitizer", sanitize.gpu_findings(on_gpu, tools), **how)
     findings = _findings(sanitize.public_findings, patience, in_process)
     return failed + console.print_findings(sanitize.PUBLIC, findings, **how)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from harness import registry
 from harness.cli import console
 from harness.machine import detect
 from harness.proof import contract, entry_points, fences, sanitizers
+from harness.proof.contract import Finding
 
 PUBLIC = "public calls"  # the name under which their findings stand
 
@@ -51,28 +54,20 @@ def public_findings() -> Iterator[dict[str, str]]:
         }
 
 
-def products_on_gpu(names: list[str], first: int) -> None:
-    """Compute, for a tool that looks on, the products from number `first` on: those of backends, and public calls.
+def products_on_gpu(name: str, first: int = 0) -> None:
+    """Compute, for a tool that looks on, the products of one backend, or `PUBLIC`, from number `first` on.
 
     Each is announced on stdout. Without CuPy's pools each array is an allocation of its own.
     """
     import cupy
 
+    name_of_gpu = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
+    print(f"{sanitizers.DEVICE} {name_of_gpu}", flush=True)  # noqa: T201 read by `sanitizers`
     cupy.cuda.set_allocator(None)
     cupy.cuda.set_pinned_memory_allocator(None)
-    known, here = functions(), detect()
-
-    def jobs() -> Iterator[tuple[str, str, Callable[[], None]]]:
-        for backend in map(registry.find, names):
-            for case in contract.memory_cases(backend):
-                what = f"{case.problem.semiring.name} {case.problem.input_dtype.name} {case.aspect}: {case.what}"
-                yield backend.name, what, lambda b=backend, c=case: contract.run_case(b, c, here)  # type: ignore[misc]
-        for call in entry_points.calls():
-            yield call.function, call.what, lambda c=call: c.make(known, _on_gpu)  # type: ignore[misc]
-
-    for number, (entry, what, compute) in enumerate(jobs()):
+    for number, (entry, what, compute) in enumerate(_public_jobs() if name == PUBLIC else _backend_jobs(name)):
         if number >= first:
-            print(f"{sanitizers.NEXT} {number} {entry}: {what}", flush=True)  # noqa: T201 read by `sanitizers`
+            print(f"{sanitizers.NEXT} {number} {entry}: {what}", flush=True)  # noqa: T201
             try:
                 compute()
             except Exception as error:  # noqa: BLE001 it is reported like an error of the tool
@@ -80,6 +75,21 @@ def products_on_gpu(names: list[str], first: int) -> None:
                 print(f"{sanitizers.FAILED} {text}", flush=True)  # noqa: T201
             cupy.cuda.get_current_stream().synchronize()
     print(sanitizers.DONE, flush=True)  # noqa: T201
+
+
+def _backend_jobs(name: str) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """Yield the entry point, the product, and what computes it."""
+    backend, here = registry.find(name), detect()
+    for case in contract.memory_cases(backend):
+        what = f"{case.problem.semiring.name} {case.problem.input_dtype.name} {case.aspect}: {case.what}"
+        yield name, what, functools.partial(contract.run_case, backend, case, here)
+
+
+def _public_jobs() -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """Yield the same of public calls."""
+    known = functions()
+    for call in entry_points.calls():
+        yield call.function, call.what, functools.partial(call.make, known, _on_gpu)
 
 
 def _on_gpu(x: np.ndarray) -> Any:
@@ -94,15 +104,38 @@ def _on_gpu(x: np.ndarray) -> Any:
     return y
 
 
-def check_on_gpu(names: list[str]) -> int:
-    """Run NVIDIA's tools over these backends and the public calls, print what they report; return how many errors."""
+def gpu_findings(names: list[str], tools: Sequence[str]) -> Iterator[Finding]:
+    """Run NVIDIA's tools over these backends and the public calls; yield a finding for each, and print a table.
 
-    def command(first: int) -> list[str]:
-        return [sys.executable, "-m", "harness", "check", *names, "--sanitize", "--in-process", "--first", str(first)]
+    The table is printed, of what there is, if the run is interrupted as well.
+    """
 
-    outcomes = list(sanitizers.run(command))
-    ours, others = sanitizers.details(outcomes, ours=True), sanitizers.details(outcomes, ours=False)
-    console.print_lines(*ours, *(["kernels of CuPy and of NVIDIA's libraries:", *others] if others else []))
-    tools = [outcome.tool for outcome in outcomes]
-    console.print_table(("entry point", "products", *tools), sanitizers.table(outcomes), numeric=("products", *tools))
-    return sum(report.is_ours for outcome in outcomes for report in outcome.reports)
+    def command(name: str, first: int) -> list[str]:
+        return [sys.executable, "-m", "harness.cli.sanitize", name, str(first)]
+
+    outcomes: list[sanitizers.Outcome] = []
+    commands = {name: functools.partial(command, name) for name in (*names, PUBLIC)}
+    try:
+        for outcome in sanitizers.run(commands, tools or sanitizers.TOOLS, at_once=max(1, min(8, detect().cores // 2))):
+            outcomes.append(outcome)
+            faults = sanitizers.details([outcome], ours=True)
+            what = f"{outcome.name} under {outcome.tool}: memory"
+            detail = "\n".join(faults) or f"{outcome.products.total()} products"
+            yield Finding("failed" if faults else "ok", what, detail)
+    finally:
+        _print_table(outcomes)
+
+
+def _print_table(outcomes: list[sanitizers.Outcome]) -> None:
+    """Print what is said of kernels of others, where and when it was seen, and the errors of each entry point."""
+    if not outcomes:
+        return
+    others, used = sanitizers.details(outcomes, ours=False), sanitizers.columns(outcomes)
+    console.print_lines(*(["kernels of CuPy and of NVIDIA's libraries:", *others] if others else []))
+    gpu = ", ".join({outcome.device for outcome in outcomes})
+    console.print_lines(f"{dt.datetime.now(tz=dt.UTC).date()}, {gpu}, {sanitizers.version()}")
+    console.print_table(("entry point", "products", *used), sanitizers.table(outcomes), numeric=("products", *used))
+
+
+if __name__ == "__main__":
+    products_on_gpu(sys.argv[1], int(sys.argv[2]))

@@ -16,7 +16,17 @@ import numpy as np
 
 REPEATS = 3  # calls of each
 
-SIZES = (1, 1, 1), (3, 17, 33), (17, 3, 67), (33, 129, 1), (67, 33, 129), (129, 67, 17), (1, 129, 67), (129, 1, 33)
+SIZES = (
+    (1, 1, 1),
+    (3, 17, 33),
+    (17, 3, 67),
+    (33, 129, 1),
+    (67, 33, 129),
+    (129, 67, 17),
+    (1, 129, 67),
+    (129, 1, 33),
+    (7, 17, 512),
+)
 KERNELS = ("plus_times", "float32"), ("min_plus", "float64"), ("max_min", "int16"), ("lor_land", "bool")
 MIXED = ("float16", "float32"), ("int8", "int32")
 SELECTING = ("min_plus", "float32"), ("max_min", "int16"), ("max_plus", "float64")

@@ -171,16 +171,16 @@ def _handler() -> tuple[int, int]:
     out, into = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     page, access, number, size = _PAGE, _OPEN, _SIGSEGV, _SIGINFO.size
 
-    @numba.cfunc(types.void(types.int32, types.voidptr, types.voidptr))  # type: ignore[untyped-decorator]
+    @numba.cfunc(types.void(types.int32, types.voidptr, types.voidptr))
     def handle(signal, info, context):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        address = numba.carray(info, (3,), np.uint64)[2]
+        address = numba.carray(info, (3,), np.uint64)[2]  # type: ignore[attr-defined]
         if protect(address - address % np.uint64(page), page, access) != 0:
             default(number, 0)
         else:
             write(into, info, size)
 
     _kept.append(handle)
-    return int(handle.address), out
+    return int(handle.address or 0), out
 
 
 _kept: list[Any] = []  # the handler, which may be called until the process ends

@@ -1,30 +1,32 @@
 """Run products under NVIDIA's compute-sanitizer, and count what its tools report, by entry point.
 
-A process for each tool (`memcheck`, `initcheck`, `racecheck`, `synccheck`) computes the same products, one after the
-other, and says on a line of its own which comes next; what the tool prints after that line is about that product. If
-the process ends early, that is an error of that product, and another one goes on with the next.
+Under each tool (`memcheck`, `initcheck`, `racecheck`, `synccheck`) a process computes products, one after the other,
+and says on a line of its own which comes next; what the tool prints after that line is about that product. If the
+process ends early, that is an error of that product, and another one goes on with the next.
 
 Source: NVIDIA, Compute Sanitizer, "Command Line Options" and "Tool Examples".
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
 import sysconfig
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import BackendUnavailable
 
 TOOLS = "memcheck", "initcheck", "racecheck", "synccheck"
+NO_TOOL = "no tool"  # the products alone: what is compiled is then kept, and what fails by itself is known
 
-# What a process says of itself: which product comes next, by number and name; that it is wrong, or raised; and the end.
-NEXT, FAILED, DONE = "product", "failed:", "all products are computed"
+# What a process says of itself: its GPU; which product comes next, by number and name; that it failed; and the end.
+DEVICE, NEXT, FAILED, DONE = "on GPU", "product", "failed:", "all products are computed"
 
 MOST_PROCESSES = 20  # of one tool: a product that ends its process costs one
 
@@ -79,6 +81,8 @@ class Outcome:
     """What one tool has seen: its reports, the number of products at each entry point, and how the run ended."""
 
     tool: str
+    name: str = ""  # of the command
+    device: str = "no GPU"
     reports: list[Report] = field(default_factory=list)
     products: Counter[str] = field(default_factory=Counter)
     total: int = 0  # errors that the tool itself has counted
@@ -101,6 +105,8 @@ class Outcome:
                 report = self._take(of_tool["text"] or "", report)
             elif line.startswith(FAILED):
                 self.reports.append(Report(self.tool, self.entry, self.what, line))
+            elif line.startswith(DEVICE):
+                self.device = line.removeprefix(DEVICE).strip()
             elif line == DONE:
                 self.is_done = True
             elif line.strip():
@@ -155,33 +161,62 @@ def find_tool() -> str:
     return found
 
 
+def version() -> str:
+    """Return what compute-sanitizer says of its version."""
+    done = subprocess.run([find_tool(), "--version"], capture_output=True, text=True, check=False)  # noqa: S603
+    return f"compute-sanitizer {(done.stdout.strip().splitlines() or ['of an unknown version'])[-1]}"
+
+
 def run(
-    command: Callable[[int], list[str]], tools: Iterable[str] = TOOLS, *, program: str | None = None
+    commands: Mapping[str, Callable[[int], list[str]]],
+    tools: Iterable[str] = TOOLS,
+    *,
+    program: str | None = None,
+    at_once: int = 1,
 ) -> Iterator[Outcome]:
-    """Run the products under each tool, all tools at once, and yield what they have seen.
+    """Run each command under each tool, and yield what was seen as it comes; first without a tool, which compiles.
 
     Parameters
     ----------
-    command : callable
-        ``command(first)`` is the command line that computes the products from number `first` on.
+    commands : dict
+        By names: ``command(first)`` is the command line that computes the products from number `first` on.
     tools : iterable of str
     program : str, optional
         compute-sanitizer; None: where it is found.
+    at_once : int
+        Processes at a time.
     """
-    path, tools = program or find_tool(), list(tools)
-    with ThreadPoolExecutor(len(tools)) as pool:
-        yield from pool.map(lambda tool: _run_tool(path, tool, command), tools)
+    path = program or find_tool()
+    running: set[subprocess.Popen[str]] = set()
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        for some in ([NO_TOOL], list(tools)):
+            jobs = [
+                pool.submit(_run_one, path, Outcome(tool, name), command, running)
+                for tool, (name, command) in itertools.product(some, commands.items())
+            ]
+            for job in as_completed(jobs):
+                yield job.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(running):
+            process.kill()
 
 
-def _run_tool(program: str, tool: str, command: Callable[[int], list[str]]) -> Outcome:
-    """Run all products under one tool, by as many processes as it takes, up to `MOST_PROCESSES`."""
-    outcome = Outcome(tool)
+def _run_one(
+    program: str, outcome: Outcome, command: Callable[[int], list[str]], running: set[subprocess.Popen[str]]
+) -> Outcome:
+    """Run all products of a command under one tool, by as many processes as it takes, up to `MOST_PROCESSES`."""
+    tool = outcome.tool
+    under = [] if tool == NO_TOOL else [program, "--tool", tool, *OPTIONS, *OPTIONS_OF.get(tool, ())]
     for _ in range(MOST_PROCESSES):
         first = outcome.number + 1
-        line = [program, "--tool", tool, *OPTIONS, *OPTIONS_OF.get(tool, ()), *command(first)]
+        line = [*under, *command(first)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
         with subprocess.Popen(line, **pipes) as process:  # type: ignore[call-overload] # noqa: S603
+            running.add(process)
             outcome.read(process.stdout)
+        running.discard(process)
         if outcome.is_done:
             break
         outcome.ended(process.returncode)
@@ -191,20 +226,33 @@ def _run_tool(program: str, tool: str, command: Callable[[int], list[str]]) -> O
 
 
 def table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
-    """Return a row for each entry point: its name, how many products, and the errors that each tool has reported.
+    """Return a row for each entry point: its name, how many products, and the errors under each tool (`columns`).
 
-    "3 + 2": three of the project's kernels, and two of others.
+    "3 + 2": three of the project's kernels, and two of others. "": not run.
     """
     outcomes = list(outcomes)
-    entries = dict.fromkeys(entry for x in outcomes for entry in (*x.products, *(r.entry for r in x.reports)))
-    rows: list[tuple[str, ...]] = []
-    for entry in entries:
+    counts: dict[str, dict[str, Counter[str]]] = {}
+    for outcome in outcomes:
+        for entry, products in outcome.products.items():
+            counts.setdefault(entry, {}).setdefault(outcome.tool, Counter())["products"] += products
+        for report in outcome.reports:
+            of_tool = counts.setdefault(report.entry, {}).setdefault(outcome.tool, Counter())
+            of_tool["ours" if report.is_ours else "others"] += 1
+    rows = []
+    for entry, by_tool in counts.items():
         cells = []
-        for outcome in outcomes:
-            found = Counter(report.is_ours for report in outcome.reports if report.entry == entry)
-            cells.append(f"{found[True]} + {found[False]}" if found[False] else str(found[True]))
-        rows.append((entry, str(max(x.products[entry] for x in outcomes)), *cells))
+        for tool in columns(outcomes):
+            found = by_tool.get(tool)
+            others = f" + {found['others']}" if found and found["others"] else ""
+            cells.append("" if found is None else f"{found['ours']}{others}")
+        rows.append((entry, str(max(found["products"] for found in by_tool.values())), *cells))
     return rows
+
+
+def columns(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return the tools that have been run, in their order."""
+    run = {outcome.tool for outcome in outcomes}
+    return [tool for tool in (NO_TOOL, *TOOLS) if tool in run]
 
 
 def details(outcomes: Iterable[Outcome], *, ours: bool) -> list[str]:
