@@ -16,7 +16,6 @@ import mmap
 import os
 import struct
 import sys
-import weakref
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -43,7 +42,7 @@ class _Fenced(NamedTuple):
     high: int
     begin: int
     end: int
-    memory: weakref.ref[mmap.mmap]
+    memory: mmap.mmap
 
 
 class _Action(ctypes.Structure):
@@ -60,7 +59,7 @@ class _Action(ctypes.Structure):
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 # What was fenced last; a product is over, and its arrays may be gone, when a fault is told.
-_placed: collections.deque[_Fenced] = collections.deque(maxlen=256)
+_placed: collections.deque[_Fenced] = collections.deque(maxlen=16)
 
 
 def missing() -> str | None:
@@ -93,7 +92,7 @@ def fenced(x: np.ndarray, side: Side, name: str = "an array") -> np.ndarray:
     for fence in (begin, begin + _FENCE + room):
         _protect(fence, _FENCE)
     text, end = f"{name} ({x.dtype.name} of {x.shape}, strides {x.strides})", begin + len(memory)
-    _placed.append(_Fenced(text, begin + first, begin + first + size, begin, end, weakref.ref(memory)))
+    _placed.append(_Fenced(text, begin + first, begin + first + size, begin, end, memory))
     return y
 
 
@@ -127,18 +126,16 @@ def watched() -> Iterator[None]:
 
 def _told(address: int) -> str:
     """Return what lies at `address`, and close the fence again."""
-    for text, low, high, begin, end, memory in reversed(_placed):
+    for text, low, high, begin, end, _ in reversed(_placed):
         if begin <= address < end:
-            how = "touched"
-            if memory() is not None:
-                page = address // _PAGE * _PAGE
-                content = ctypes.string_at(page, _PAGE)
-                how = "read" if content == content[:1] * _PAGE and content[0] in (0, _FILL) else "written"
-                ctypes.memset(page, _FILL, _PAGE)
-                _protect(page, _PAGE)
+            page = address // _PAGE * _PAGE
+            content = ctypes.string_at(page, _PAGE)
+            is_read = content == content[:1] * _PAGE and content[0] in (0, _FILL)
+            ctypes.memset(page, _FILL, _PAGE)
+            _protect(page, _PAGE)
             beyond = f"{address - high} bytes behind the end"
             where = beyond if address >= high else f"{low - address} bytes before the begin"
-            return f"{how} {where} of {text}"
+            return f"{'read' if is_read else 'written'} {where} of {text}"
     return f"address {address:#x}, beside no operand"
 
 

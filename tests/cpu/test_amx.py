@@ -28,6 +28,7 @@ from backends.cpu._vector.scalar import WORD, ScalarCode
 from harness import Operands, PlanError, VerificationError, machine, registry
 from harness.operands import poison
 from harness.plan import Blocking
+from harness.proof import fences
 from harness.proof.contract import check_kernel
 from harness.proof.verify import verify
 from harness.run import machine_info
@@ -73,6 +74,17 @@ class TestEmulatedProducts:
         findings = list(check_kernel(Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow))
         failed = [f"{finding.what}: {finding.detail}" for finding in findings if finding.status != "ok"]
         assert not failed, "\n".join(failed)
+
+    def test_nothing_beside_the_operands_is_touched(self, way):
+        kernel = Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow
+        (finding,) = check_kernel(*kernel, is_short=True, is_fenced=True)
+        assert finding.status == "ok", finding.detail
+        for layout, side in itertools.product(("CCC", "FCC", "CFF", "AAA"), fences.SIDES):
+            problem = way.problem(33, 65, 73, layout=layout)
+            operands = fences.fenced_operands(Operands.generate(problem, 1), side)
+            with fences.watched():
+                result = compute(way, operands, problem, kc=64)
+            assert_right(problem, operands, result)
 
     def test_sizes_around_tiles_blocks_and_words(self, way):
         rows, columns = (1, 15, 16, 32, 33, 97), (1, 16, 17, 50, 64, 130)
