@@ -69,8 +69,8 @@ def check(
         bool, typer.Option("--sanitize", help="Find accesses to memory beside the operands, in public calls as well.")
     ] = False,
     tool: Annotated[
-        list[Literal["memcheck", "initcheck", "racecheck", "synccheck"]] | None,
-        typer.Option(help="Of compute-sanitizer, with --sanitize on a GPU; all by default."),
+        Literal["memcheck", "initcheck", "racecheck", "synccheck"] | None,
+        typer.Option(help="Of compute-sanitizer, with --sanitize on a GPU; all four by default."),
     ] = None,
     fuzz: Annotated[
         float | None,
@@ -115,7 +115,7 @@ def check(
             failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if sanitize:
         how = {"in_process": in_process, "as_json": as_json, "verbose": verbose}
-        failed += _check_public(on_gpu, tool or [], patience, **how)
+        failed += _check_public(on_gpu, [tool] if tool else [], patience, **how)
     if failed:
         raise typer.Exit(FAILED)
 
