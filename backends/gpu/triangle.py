@@ -25,7 +25,7 @@ class GpuTriangle(Triangle):
     """Mirror A, or compute D by rows of blocks, with another backend of the GPU."""
 
     name = "gpu-triangle"
-    takes = Triangle.takes | {"device arrays"}
+    takes = Triangle.takes | {"device arrays", "half", "mixed"}
     calls_libraries = False
     base_family = "gpu-"
     bases, fewest_rows = AUTO_FIRST_ON_GPU, TRIANGLE_ROWS

@@ -77,7 +77,7 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", he
 
 
 def number(value: float | None) -> float | None:
-    """Return the value of an option, if given, or refuse NaN, which passes every least and greatest value, and infinities."""
+    """Return the value of an option, if given, or refuse NaN, which passes every bound, and infinities."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is no number")
     return value

@@ -26,8 +26,8 @@ def is_aligned(x: Matrix, itemsize: int) -> bool:
 def width_of_loads(matrix: Matrix, itemsize: int, most_bytes: int = WIDE) -> int:
     """Return the number of elements of a row that one load may take: `most_bytes` of them if aligned, else one.
 
-    More than 16 bytes take several instructions, and rows of whole such loads. Rows of a window of a wider matrix may end
-    within such a load: nothing need follow the last one, so loads are then narrower.
+    More than 16 bytes take several instructions, and rows of whole such loads. Rows of a window of a wider matrix may
+    end within such a load: nothing need follow the last one, so loads are then narrower.
     """
     if not is_aligned(matrix, itemsize):
         return 1

@@ -12,6 +12,7 @@ those of docs/semirings.md:
 from __future__ import annotations
 
 import enum
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +98,8 @@ _MULTIPLY = {
 # c (+) a (x) b where one instruction does both
 _COMBINE = {("plus", "times"): _Expressions("fmaf(a, b, c)", "fma(a, b, c)", None)}
 
+_VARIABLES = re.compile(r"\b[abct]\b")  # of those expressions
+
 # (x) whose term of a zero in A and a zero in B adds nothing to a sum
 _ZEROS_ADD_NOTHING = {
     "plus": frozenset("times plus min max absdiff sqdiff first second".split()),
@@ -162,6 +165,10 @@ def semiring_defines(
     fused, safe, steps, is_long = None, "1", 1, semiring.add.name == "logaddexp"
     if dtype.kind == "f":
         fused = _COMBINE.get((semiring.add.name, semiring.multiply.name))
+    combine = f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))"
+    if dtype.kind == "b":  # sums and terms are 0 or 1, what memory holds may be any byte
+        combine = f"c = {_VARIABLES.sub(lambda x: 'MULTIPLY(a, b)' if x[0] == 't' else x[0], add)}"
+        add, multiply = (_VARIABLES.sub(r"truth(\g<0>)", x) for x in (add, multiply))
     low, high, zero = (literal(x, dtype) for x in (lowest(dtype), highest(dtype), semiring.zero(dtype)))
     if semiring.absorbs(dtype):
         safe = "sums_fit<T>(low_a, high_a, low_b, high_b, ZERO, LOW, HIGH)"
@@ -174,7 +181,7 @@ def semiring_defines(
         "ZERO": zero,
         "ADD(c, t)": f"((T)({add}))",  # Half is computed in float, and cast back here
         "MULTIPLY(a, b)": f"((T)({multiply}))",
-        "COMBINE(c, a, b)": f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))",
+        "COMBINE(c, a, b)": combine,
     }
     two = two_steps(semiring, dtype)
     settles = two is not None and form is Form.CAREFUL

@@ -16,6 +16,7 @@
 #pragma once
 #include "intrinsics.cuh"
 #include "batch.cuh"
+#include "truths.cuh"
 
 #ifndef RESULT
 #define RESULT T

@@ -152,7 +152,7 @@ def _inverse(problem: Problem) -> str:
     """Return x (-) y, the inverse of (+), in C."""
     if problem.dtype.kind == "f":
         return "(x) - (y)"
-    return "(x) ^ (y)" if problem.dtype.kind == "b" else "wrap_sub<T>(x, y)"
+    return "truth(x) ^ truth(y)" if problem.dtype.kind == "b" else "wrap_sub<T>(x, y)"
 
 
 def _statements(sums: Iterable[Sum]) -> str:

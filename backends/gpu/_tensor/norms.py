@@ -1,4 +1,4 @@
-"""Bounds from which errors of narrow arithmetic are stated: of sums of absolute terms, and of terms that are cut off."""
+"""Bounds from which errors of narrow arithmetic are stated: of sums of absolute terms, and of what is cut off."""
 
 from __future__ import annotations
 

@@ -5,13 +5,14 @@
 //   spread         a bool becomes a word of zeros or of ones: A for products of words along n
 //   unpack         out := [out (+)] the bits of each row
 //
-// Bools are bytes of 0 or 1. Bits beyond the matrix are zeros, at least of A. Neighbouring threads access neighbouring
+// Bools are bytes, and true if they are not 0; those that are written are 0 or 1. Bits beyond the matrix are zeros, at least of A. Neighbouring threads access neighbouring
 // elements. A thread loads all its data before it uses any: memory, whose latency is long, bounds these passes.
 //
 //   IS_ALIGNED     rows of bools begin at multiples of 16 bytes
 //   IS_TRANSPOSED  1: a row of words for each column of B, for wgmma, in the order of neighbours.cuh; 0: a word for each column, for mma.sync
 #include "intrinsics.cuh"
 #include "neighbours.cuh"
+#include "truths.cuh"
 
 constexpr int BITS = 32, THREADS = 256;
 constexpr int ROWS = 4;                          // of A that a thread reads at once
@@ -47,7 +48,7 @@ template <int COUNT> struct Bytes {
     }
     __device__ __forceinline__ unsigned four(int u) const
     {
-        return IS_ALIGNED ? x[u] : __funnelshift_r(x[u], x[u + !IS_ALIGNED], 8 * shift);
+        return truths(IS_ALIGNED ? x[u] : __funnelshift_r(x[u], x[u + !IS_ALIGNED], 8 * shift));
     }
 };
 
@@ -55,7 +56,7 @@ template <int COUNT> struct Bytes {
 __device__ __forceinline__ unsigned short bits_one_by_one(const unsigned char* from, int left)
 {
     unsigned bits = 0;
-    for (int bit = 0; bit < BITS / 2 && bit < left; ++bit) bits |= (unsigned)from[bit] << bit;
+    for (int bit = 0; bit < BITS / 2 && bit < left; ++bit) bits |= (unsigned)(from[bit] != 0) << bit;
     return bits;
 }
 
@@ -114,7 +115,7 @@ __device__ __forceinline__ Words words_of_columns(const unsigned char* from, int
         for (int i = 0; i < min(rows, BITS); ++i)
 #pragma unroll
             for (int u = 0; u < 4; ++u)
-                if (j + u < columns) words.x[u] |= (unsigned)from[(long long)i * ld + u] << i;
+                if (j + u < columns) words.x[u] |= (unsigned)(from[(long long)i * ld + u] != 0) << i;
     }
     return words;
 }
@@ -173,12 +174,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const unsigned char* from = x + (long long)i * ld + j;
             Words spread_out;
             if (IS_ALIGNED && j + 4 <= columns) {
-                const unsigned bytes = *(const unsigned*)from;
+                const unsigned bytes = truths(*(const unsigned*)from);
 #pragma unroll
                 for (int u = 0; u < 4; ++u) spread_out.x[u] = -(bytes >> 8 * u & 1u);
             } else {
 #pragma unroll
-                for (int u = 0; u < 4; ++u) spread_out.x[u] = j + u < columns ? -(unsigned)from[u] : 0u;
+                for (int u = 0; u < 4; ++u) spread_out.x[u] = j + u < columns ? -(unsigned)(from[u] != 0) : 0u;
             }
             *(Words*)(masks + (long long)i * all_columns + j) = spread_out;
         }
@@ -206,12 +207,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 if (how) {
                     const Words before = *(const Words*)place;
 #pragma unroll
-                    for (int u = 0; u < 4; ++u) bytes.x[u] = joined(before.x[u], bytes.x[u], how);
+                    for (int u = 0; u < 4; ++u) bytes.x[u] = joined(truths(before.x[u]), bytes.x[u], how);
                 }
                 *(Words*)place = bytes;
             } else {
                 for (int bit = 0; bit < min(16, columns - j); ++bit)
-                    place[bit] = joined(place[bit], bits >> bit & 1u, how);
+                    place[bit] = joined(how ? place[bit] != 0 : 0, bits >> bit & 1u, how);
             }
         }
 }

@@ -43,6 +43,12 @@ __device__ __forceinline__ void multiply(int (*sums)[NI][4], const unsigned (*a)
 
 __device__ __forceinline__ unsigned char value_of(int count) { return IS_XOR ? count % 2 : count != 0; }
 
+// A bool of C, of any byte, and one of the product
+__device__ __forceinline__ unsigned char joined(unsigned char before, unsigned char x)
+{
+    return IS_XOR ? (before != 0) ^ x : (before | x) != 0;
+}
+
 // Store the tile at c, of which `rows` and `columns` exist, through `shared`.
 __device__ __forceinline__ void store_bytes(const int (*sums)[NI][4], void* shared, unsigned char* c, int ldc, int rows,
                                             int columns, int warp_row, int warp_column, int)
@@ -72,12 +78,12 @@ __device__ __forceinline__ void store_bytes(const int (*sums)[NI][4], void* shar
             Bytes<AT_ONCE> x = *(const Bytes<AT_ONCE>*)from;
             if (ACCUMULATE) {
                 const Bytes<AT_ONCE> before = *(const Bytes<AT_ONCE>*)to;
-                for (int v = 0; v < AT_ONCE; ++v) x.x[v] = IS_XOR ? before.x[v] ^ x.x[v] : before.x[v] | x.x[v];
+                for (int v = 0; v < AT_ONCE; ++v) x.x[v] = joined(before.x[v], x.x[v]);
             }
             *(Bytes<AT_ONCE>*)to = x;
         } else {
             for (int v = 0; v < left; ++v)
-                to[v] = !ACCUMULATE ? from[v] : IS_XOR ? to[v] ^ from[v] : to[v] | from[v];
+                to[v] = ACCUMULATE ? joined(to[v], from[v]) : from[v];
         }
     }
 }

@@ -26,6 +26,7 @@ struct alignas(16) Words {
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
                                             int columns, int, int);
 
+#include "truths.cuh"
 #include "wgmma_tile.cuh"
 
 constexpr int BYTES_A = BM * ROW_BYTES;
@@ -65,7 +66,11 @@ __device__ __forceinline__ Words bools_of(const int* counts)
     return x;
 }
 
-template <class X> __device__ __forceinline__ X joined(X before, X x) { return IS_XOR ? before ^ x : before | x; }
+// Bools of C, of any bytes, and as many of the product
+template <class X> __device__ __forceinline__ X joined(X before, X x)
+{
+    return (X)(IS_XOR ? truths(before) ^ x : truths(before) | x);
+}
 
 // Store four rows of at most 128 bytes, of which `rows` and `columns` exist, a word for each lane. The row of C may begin
 // anywhere: bytes before the first and after the last word are read first and kept.

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from harness.api import libraries
-from harness.api.argk.given import check_pair, is_computed_into, pair_of
+from harness.api.argk.given import Pair, check_pair, is_computed_into, pair_of
 from harness.api.argk.locator import Locator
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, kind_of
@@ -109,7 +109,7 @@ def gemm_argk(
     return product, argk
 
 
-def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, threads: int | None) -> tuple[Any, Any]:
+def _into(out: Pair, a: Any, b: Any, semiring: str | Semiring, backend: str, threads: int | None) -> Pair:
     """Write the results to `out`, and return it."""
     options = repeats.options_of_argk(semiring=semiring, backend=backend, threads=threads)
     results = _recall(options, (a, b)) if a.__class__ is np.ndarray else None

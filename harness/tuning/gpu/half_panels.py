@@ -52,7 +52,7 @@ def choose(problem: Problem) -> Choice | None:
     suits_tiles = k % GRANULE == 0 and (n > NARROWEST_OF_GRANULES or n * k > MOST_OF_GRANULES)
     if not is_tall or suits_tiles or problem.layout[0] == "F" or problem.triangle or not k:
         return None
-    columns, (of_a, of_b, _) = -(-n // COLUMNS) * COLUMNS, problem.layout
+    columns, of_a, of_b = -(-n // COLUMNS) * COLUMNS, problem.layout[0], problem.layout[1]
     gap = 0 if of_a == "C" else 2 * GRANULE  # beyond it rows are brought one by one
     stage = stage_bytes(ROWS, max(odd_granules(k, GRANULE), k + gap) if gap or takes_rows_alone(k) else k)
     lines = {"C": (False,), "F": (True,), "A": (False, True)}[of_b]
