@@ -1,7 +1,11 @@
-"""The harness's exceptions, and the common form of their messages: who, expected, got, fix."""
+"""The harness's exceptions, and the common form of their messages: who, expected, got, fix.
+
+`check_imports` raises the one that a call may meet anywhere: that Python ends.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Self
 
@@ -91,3 +95,16 @@ class Declined(HarnessError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.status, self.what)
+
+
+def check_imports(what: str) -> None:
+    """Raise BackendUnavailable if `what` needs an import, and a finalizer calls as Python ends.
+
+    Python then imports nothing any more, not even a module that is loaded. What earlier calls used is still there.
+    """
+    if sys.meta_path is None:
+        raise BackendUnavailable(
+            f"{what} cannot be loaded while Python ends",
+            expected="a call like an earlier one: of its backend, semiring, dtype and options",
+            fix="atexit.register or weakref.finalize in place of __del__: they run before; or one such call earlier",
+        ) from None

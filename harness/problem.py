@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import ProblemError
-from harness.scalars import as_count, as_value
+from harness.scalars import as_count, as_value, dtype_name
 from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
 
 # Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
@@ -116,7 +116,7 @@ class Problem:
             raise ProblemError("operand_dtype is not a dtype", expected=", ".join(MIXED), got=repr(dtype)) from None
         if native == self.dtype:
             return None
-        if MIXED.get(native.name) != self.dtype.name:
+        if MIXED.get(dtype_name(native)) != dtype_name(self.dtype):
             what = f"products of {native.name} are not summed in {self.dtype.name}"
             expected = ", ".join(f"{narrow} in {wide}" for narrow, wide in MIXED.items()) + ", or one dtype for all"
         elif not self.semiring.is_ordinary or not self.semiring.is_named:
@@ -301,7 +301,7 @@ def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
     """Return the remedy for a product that cannot be summed in `dtype`."""
     if dtype.kind == "b" and semiring.is_tabled:
         return f"semiring='lor_land', whose sums are or and whose products are and; or {otherwise}"
-    if not semiring.is_ordinary or dtype.name not in MIXED:
+    if not semiring.is_ordinary or dtype_name(dtype) not in MIXED:
         return otherwise
     return f"dtype={MIXED[dtype.name]!r} in the call, the dtype of the sums and of the result; or {otherwise}"
 

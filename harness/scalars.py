@@ -6,6 +6,7 @@ Beside them, in Python alone, `as_count` and `as_value` read the numbers that ca
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -15,6 +16,12 @@ import numpy as np
 
 Scalar = Any
 ScalarFunction = Callable[[Scalar, Scalar], Scalar]
+
+
+@functools.cache
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return ``dtype.name``, for which NumPy imports a module each time: that takes long, and fails as Python ends."""
+    return dtype.name
 
 
 def lowest(dtype: np.dtype[Any]) -> Scalar:

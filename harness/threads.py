@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import os
 import sys
@@ -60,7 +59,7 @@ def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if libraries:
             stack.enter_context(_libraries)
-            stack.enter_context(_controller(_loaded()).limit(limits=threads))
+            stack.enter_context(_controller().limit(limits=threads))
         if numba:
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
         try:
@@ -148,7 +147,7 @@ def read_back() -> dict[str, Any]:
     """
     numba = sys.modules.get("numba")
     in_force: dict[str, Any] = {}
-    for pool in _controller(_loaded()).info():
+    for pool in _controller().info():
         name, version = str(pool["internal_api"]), pool.get("version")
         name = f"{name} {version}" if name in in_force else name
         in_force[name] = pool["num_threads"]
@@ -169,11 +168,15 @@ def disagreement(in_force: dict[str, Any], threads: int) -> str | None:
     return None
 
 
-def _loaded() -> tuple[str, ...]:
-    return tuple(name for name in _POOL_OWNERS if name in sys.modules)
+def _controller() -> ThreadpoolController:
+    """Return the controller of the libraries that are loaded: making one costs a hundred times a use."""
+    loaded = tuple(name for name in _POOL_OWNERS if name in sys.modules)
+    if loaded not in _controllers and (loaded or not _controllers):  # none are, where Python ends
+        if sys.meta_path is None:
+            raise ImportError("libraries cannot be found while Python ends")
+        _controllers.clear()
+        _controllers[loaded] = ThreadpoolController()
+    return next(iter(_controllers.values()))
 
 
-@functools.lru_cache(maxsize=1)
-def _controller(loaded: tuple[str, ...]) -> ThreadpoolController:
-    """Make the controller once for the libraries that are loaded: making one costs a hundred times a use."""
-    return ThreadpoolController()
+_controllers: dict[tuple[str, ...], ThreadpoolController] = {}

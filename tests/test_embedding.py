@@ -54,6 +54,21 @@ def test_settings_of_the_process_are_as_before_each_product() -> None:
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("before", "size"), [("same", 60), ("same", 300), ("other", 300)])
+def test_a_finalizer_multiplies_as_python_ends(before: str, size: int) -> None:
+    done = _run("tests._support.at_the_end", before, str(size), NUMBA_NUM_THREADS="4")
+    said = [line.split(": ") for line in done.stdout.splitlines()]
+    assert [answer for _, answer in said] == ["right"] * 11, done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_first_product_as_python_ends_says_what_to_do() -> None:
+    done = _run("tests._support.at_the_end", "none", "60")
+    assert len(done.stdout.splitlines()) == 11
+    assert all(line.endswith(" cannot be loaded while Python ends") for line in done.stdout.splitlines()), done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 CALLS = {
     "cpu-simd, one thread": lambda x: gemm(x, x, threads=1),
     "cpu-simd": lambda x: gemm(x, x, semiring="max_times"),

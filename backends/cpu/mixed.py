@@ -41,6 +41,7 @@ from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import MIXED, Problem
+from harness.scalars import dtype_name
 from harness.tuning import amx as tuning_amx
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
@@ -73,7 +74,7 @@ class Mixed(Backend):
         """Choose the best method of this processor, the register tile of its unit, and the blocks by the caches."""
         if is_widened(problem):
             return dataclasses.replace(_base().plan(ordinary(problem), machine), problem=problem)
-        method, unit = usable_methods(problem.input_dtype.name)[0]
+        method, unit = usable_methods(dtype_name(problem.input_dtype))[0]
         options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
         if method.is_tiled:
             blocking = tuning_amx.amx_blocking(problem, machine)
@@ -172,7 +173,7 @@ def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
     """
     problem, blocking = plan.problem, plan.blocking
     assert blocking is not None
-    operands = problem.input_dtype.name
+    operands = dtype_name(problem.input_dtype)
     usable = {(method.name, unit.name): (method, unit) for method, unit in usable_methods(operands)}
     choice = plan.options["method"], plan.options["unit"]
     if choice not in usable:
@@ -190,7 +191,7 @@ def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
         check_tiles(Mixed.name, blocking)
     else:
         check_tile(Mixed.name, blocking, unit, unit.lanes(problem.dtype))
-    key = MixedKey(method, problem.dtype.name, unit.name, blocking.mr, blocking.nr // unit.lanes(problem.dtype))
+    key = MixedKey(method, dtype_name(problem.dtype), unit.name, blocking.mr, blocking.nr // unit.lanes(problem.dtype))
     if not method.loses_subnormals:
         return key, None
     convert, _ = usable["convert", unit.name]

@@ -58,7 +58,7 @@ from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
-from harness.scalars import as_count
+from harness.scalars import as_count, dtype_name
 from harness.semiring import SEMIRINGS, Semiring
 from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
@@ -154,7 +154,7 @@ class Simd(Backend):
             return loops_of(shape, False, threads)
 
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
-        key = KernelKey(ops, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
+        key = KernelKey(ops, dtype_name(dtype), unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
         largest = min(numbers.in_place_up_to, tuning_simd.largest_at_once(machine.threads))
         batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
         return plain_products(key, largest, loops_of, batches, adds=adds)

@@ -18,6 +18,7 @@ from harness.api.arrays import Arrays, is_masked, kind_of
 from harness.errors import ProblemError
 from harness.operands import broadcast, shares_with_itself
 from harness.problem import MIXED, Problem
+from harness.scalars import dtype_name
 from harness.semiring import Scalar, Semiring
 
 
@@ -87,7 +88,7 @@ def choose_dtypes(
         return _promoted(caller, dtypes), None
     names = list(dtypes)
     dtype, narrow = _as_dtype(caller, requested), dtypes[names[0]]
-    if any(dtypes[name] != narrow for name in names[:factors]) or MIXED.get(narrow.name) != dtype.name:
+    if any(dtypes[name] != narrow for name in names[:factors]) or MIXED.get(dtype_name(narrow)) != dtype_name(dtype):
         promoted = _promoted(caller, dtypes)
         if dtype != promoted:
             multiplied = " and ".join(names[:factors])
@@ -104,7 +105,7 @@ def choose_dtypes(
 def as_numbers(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
     """Return the operand `name` of `caller` as an array of numbers, or raise ProblemError."""
     array = arrays.take(caller, name, x)
-    if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
+    if array.dtype.kind not in "biuf" and dtype_name(array.dtype) not in MIXED:
         raise ProblemError(
             f"{caller}: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",

@@ -19,9 +19,9 @@ from harness.api.libraries import view_products
 from harness.api.limits import check_threads, limited_to, machine_of
 from harness.api.remembered import repeats, staged
 from harness.api.remembered.shortcuts import known_shortcuts, new_result, plain_shortcut
-from harness.errors import ProblemError
+from harness.errors import ProblemError, check_imports
 from harness.interface import Backend, Prepared, Shortcut, make_plan, prepare
-from harness.operands import Operands
+from harness.operands import Operands, data_address
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring, as_semiring
 
@@ -110,8 +110,12 @@ def gemm(
         if remembered is not None:
             shortcut, result_dtype = remembered
             result = new_result(a, b, result_dtype) if out is None else out
-            if shortcut(a, b, result):
-                return result
+            try:
+                if shortcut(a, b, result):
+                    return result
+            except ImportError:
+                check_imports("kernels")
+                raise
     elif a.__class__ is not _NUMPY and (library := libraries.library_of(a)) is not None:
         rest = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend}
         rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
@@ -228,7 +232,7 @@ def _adds_in_place(arguments: Arguments, backend: Backend, c: Any, out: Any) -> 
     is_possible = problem.accumulate and backend.accumulates_in_place and not arguments.batch
     if not is_possible or arguments.arrays.on_device or out.size == 0:
         return False
-    if (c.ctypes.data, c.shape, c.strides, c.dtype) != (out.ctypes.data, out.shape, out.strides, out.dtype):
+    if (data_address(c), c.shape, c.strides, c.dtype) != (data_address(out), out.shape, out.strides, out.dtype):
         return False
     if not problem.semiring.add.is_selective or problem.dtype.kind != "f":
         return True
@@ -253,12 +257,15 @@ def _aside(arguments: Arguments, result: Any) -> Any:
 
 @contextlib.contextmanager
 def enough_memory(caller: str, arguments: Arguments) -> Iterator[None]:
-    """Report that the result of `caller`, or copies that the product takes, do not fit into memory.
+    """Report that the result of `caller`, or copies that the product takes, do not fit into memory, or Python ends.
 
     Every array is made before any of the result is written.
     """
     try:
         yield
+    except ImportError:
+        check_imports("kernels")
+        raise
     except MemoryError:
         result = math.prod(arguments.shape) * arguments.problem.dtype.itemsize
         of_batch, part = "", "rows of a"

@@ -6,13 +6,18 @@ import contextlib
 from typing import Any
 
 from harness import machine, threads
+from harness.errors import check_imports
 from harness.interface import Backend
 from harness.machine import Machine
 
 
 def check_threads(count: int | None) -> int | None:
     """Return a number of threads as an int, or None for None; raise if it is neither."""
-    return None if count is None else threads.check(count)
+    try:
+        return None if count is None else threads.check(count)
+    except ImportError:
+        check_imports("what is known of this machine")
+        raise
 
 
 def machine_of(count: int | None) -> Machine:

@@ -18,6 +18,7 @@ from harness.contraction.evaluation import Evaluation
 from harness.contraction.subscripts import read
 from harness.errors import ProblemError
 from harness.problem import MIXED, Problem
+from harness.scalars import dtype_name
 from harness.semiring import Semiring, as_semiring
 
 
@@ -138,14 +139,14 @@ _of_views.__name__ = "einsum"  # in messages
 
 def _dtypes(inputs: list[Any], requested: Any, semiring: Semiring) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """Return the dtype that the operands have in common, and that of the result."""
-    names = ", ".join(x.dtype.name for x in inputs)
+    names = ", ".join(dtype_name(x.dtype) for x in inputs)
     try:
         promoted: np.dtype[Any] = np.result_type(*(x.dtype for x in inputs)).newbyteorder("=")
         dtype = promoted if requested is None else np.dtype(requested).newbyteorder("=")
     except TypeError:
         expected = "dtypes that NumPy promotes to one" if requested is None else "a NumPy dtype, such as 'float32'"
         raise ProblemError("einsum: no common dtype", expected=expected, got=f"{names}; dtype={requested!r}") from None
-    if dtype != promoted and (MIXED.get(promoted.name) != dtype.name or not semiring.is_ordinary):
+    if dtype != promoted and (MIXED.get(dtype_name(promoted)) != dtype_name(dtype) or not semiring.is_ordinary):
         raise ProblemError(
             f"einsum: dtype={dtype.name!r} is not that of the contraction",
             expected=f"{promoted.name}; or " + ", ".join(f"{wide} for {narrow}" for narrow, wide in MIXED.items()),

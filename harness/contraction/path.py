@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.contraction.subscripts import Labels
-from harness.errors import ProblemError
+from harness.errors import ProblemError, check_imports
 
 Path = list[tuple[int, int]]
 
@@ -32,8 +32,8 @@ def choose(inputs: Sequence[Labels], output: Labels, sizes: dict[str, int], way:
     """Return the path for operands with those labels, found that way: by opt_einsum if it is installed."""
     if len(inputs) == 2:
         return [(0, 1)]
-    if _has_opt_einsum():
-        return _by_opt_einsum(inputs, output, sizes, way)
+    if (opt_einsum := _opt_einsum()) is not None:
+        return _by_opt_einsum(opt_einsum, inputs, output, sizes, way)
     return _optimal(inputs, output, sizes) if way == OPTIMAL else _greedy(list(inputs), output, sizes)
 
 
@@ -71,7 +71,7 @@ def check(path: Any, count: int) -> Path | str:
 def _check_way(way: str) -> str:
     if way not in (*WAYS, *OF_OPT_EINSUM):
         raise ProblemError.unknown("path", way, (*WAYS, *OF_OPT_EINSUM)).told_by("einsum")
-    if way in OF_OPT_EINSUM and not _has_opt_einsum():
+    if way in OF_OPT_EINSUM and _opt_einsum() is None:
         raise ProblemError(
             f"einsum: path {way!r} is found by opt_einsum, which is not installed",
             expected=", ".join(WAYS),
@@ -79,10 +79,6 @@ def _check_way(way: str) -> str:
             fix="pip install 'gemm-harness[einsum]'",
         )
     return way
-
-
-def _has_opt_einsum() -> bool:
-    return importlib.util.find_spec("opt_einsum") is not None
 
 
 def _pairs(step: list[int], left: int) -> Path:
@@ -115,9 +111,14 @@ def _greedy(inputs: list[Labels], output: Labels, sizes: dict[str, int]) -> Path
     return path
 
 
-def _by_opt_einsum(inputs: Sequence[Labels], output: Labels, sizes: dict[str, int], way: str) -> Path:
-    import opt_einsum
+@functools.cache
+def _opt_einsum() -> Any:
+    """Return the module, or None if it is not installed: to look for it takes longer than to choose a short path."""
+    check_imports("what einsum needs")
+    return importlib.import_module("opt_einsum") if importlib.util.find_spec("opt_einsum") else None
 
+
+def _by_opt_einsum(opt_einsum: Any, inputs: Sequence[Labels], output: Labels, sizes: dict[str, int], way: str) -> Path:
     symbols = {label: opt_einsum.get_symbol(i) for i, label in enumerate(sizes)}
     terms = ["".join(symbols[label] for label in labels) for labels in (*inputs, output)]
     shapes = [tuple(sizes[label] for label in labels) for labels in inputs]

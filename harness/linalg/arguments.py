@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.api.arrays import Arrays, kind_of
 from harness.errors import ProblemError
-from harness.scalars import as_count
+from harness.scalars import as_count, dtype_name
 
 FLOATS = ("float32", "float64")
 
@@ -33,7 +33,7 @@ def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[
     arrays = kind_of(caller, operands)
     inputs = {name: arrays.take(caller, name, x) for name, x in operands.items()}
     for name, x in inputs.items():
-        if x.dtype.name not in FLOATS:
+        if dtype_name(x.dtype) not in FLOATS:
             raise ProblemError(
                 f"{caller}: {name} has a dtype that it is not computed in",
                 expected=" or ".join(FLOATS),

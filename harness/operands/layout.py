@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 from collections.abc import Iterator
@@ -12,11 +13,22 @@ import numpy as np
 CACHE_LINE = 64  # bytes, on every x86-64 and nearly every AArch64 processor
 
 
+_HEADER = object.__basicsize__  # bytes of a Python object before what its type adds: of an array, first the address
+
+
+def data_address(x: np.ndarray) -> int:
+    """Return the address of the first element of an array on the host.
+
+    ``x.ctypes.data`` imports a module in every call, which takes longer, and fails while Python ends.
+    """
+    return ctypes.c_size_t.from_address(id(x) + _HEADER).value
+
+
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return an uninitialised C-ordered array that begins on a cache line."""
     size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
-    begin = -raw.ctypes.data % CACHE_LINE
+    begin = -data_address(raw) % CACHE_LINE
     return raw[begin : begin + size].view(dtype).reshape(shape)
 
 

@@ -14,12 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import BackendUnavailable, Declined
+from harness.errors import BackendUnavailable, Declined, check_imports
 from harness.interface import Backend
 from harness.problem import Problem
 from harness.registry import sources
 from harness.registry.sources import Place, Source
-from harness.surroundings import hold_across_forks, interrupts_held, is_main_interpreter, is_to_end, working_directory
+from harness.surroundings import (
+    hold_across_forks,
+    interrupts_held,
+    is_main_interpreter,
+    is_to_end,
+    working_directory,
+)
 
 # Backends that were renamed. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
@@ -74,6 +80,7 @@ class _Discovery:
                     fix="threads or processes; under mod_wsgi WSGIApplicationGroup %{GLOBAL}",
                 )
             while name not in self.loaded:
+                check_imports("backends")
                 with interrupts_held():  # or a source would be lost
                     source = self._next()
                     if source is None:

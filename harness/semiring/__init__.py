@@ -60,6 +60,9 @@ DTYPES = tuple(
     np.dtype(name) for name in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
 )
 
+for _dtype in DTYPES:
+    scalars.dtype_name(_dtype)  # while modules can be imported
+
 # The dtype that nothing is summed in, and the (x) of the table whose results over it are exact or rounded once. Such a
 # term may be computed in float32 and then rounded, since 24 bits are more than twice 11; so may a minimum of terms.
 HALF = np.dtype(np.float16)

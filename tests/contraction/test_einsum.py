@@ -221,7 +221,7 @@ class TestPaths:
             )
 
     def test_without_opt_einsum_it_is_greedy(self, monkeypatch):
-        monkeypatch.setattr(paths.importlib.util, "find_spec", lambda _: None)
+        monkeypatch.setattr(paths, "_opt_einsum", lambda: None)
         sizes = {"a": 100, "b": 2, "c": 100, "d": 2}
         assert paths.choose([("a", "b"), ("b", "c"), ("c", "d")], ("a", "d"), sizes) == [(1, 2), (0, 1)]
         check("min_plus", "ab,bc,cd,de->ae", *self.OPERANDS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies
 
 from harness import Operands, Problem
-from harness.operands import poison, shares_with_itself, span
+from harness.operands import data_address, poison, shares_with_itself, span
 from harness.semiring import DTYPES, SEMIRINGS
 
 
@@ -95,3 +95,13 @@ def test_poison_is_no_constant_and_no_product(dtype: np.dtype) -> None:
     else:
         assert np.unique(out).size > 1
     poison(np.empty((0, 3), dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", "bool"])
+def test_the_address_of_any_array_is_that_of_its_first_element(dtype: str) -> None:
+    x = np.zeros((4, 6, 8), dtype)
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    views = x, x[1:, ::-1, 2], x.T, x[..., :0], np.broadcast_to(x[0, 0], (9, 8)), fixed, x.view(np.recarray)
+    for view in views:
+        assert data_address(view) == view.ctypes.data

@@ -20,6 +20,7 @@ from backends.cpu._vector.operators import Operations, operations
 from backends.cpu._vector.unit import VectorUnit
 from backends.cpu._vector.vectors import VectorCode
 from harness.operands import CACHE_LINE
+from harness.scalars import dtype_name
 from harness.semiring import Semiring
 
 WORD_BITS = 64  # terms compared at once, at most: a chunk
@@ -52,7 +53,7 @@ def compile_compare(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_car
     def emit(module: ir.Module) -> list[Any]:
         return [v.own_function(module, "compare", [v.SIZE] * 13, _emit_compare(ops, dtype, steps))]
 
-    (address,) = compile_functions("compare", (ops, dtype.name, steps), emit, unrolls=True)
+    (address,) = compile_functions("compare", (ops, dtype_name(dtype), steps), emit, unrolls=True)
     return address
 
 

@@ -30,6 +30,7 @@ from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled
+from harness.operands import data_address
 from harness.semiring import Semiring
 
 
@@ -84,7 +85,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
 
         table = np.array([words(part) for part in range(parts)], np.int64)
         run_of, number = (build_run_pieces, parts) if parts > 1 else (build_run_piece, 0)
-        run = functools.partial(entry_point(run_of()), search_part, table.ctypes.data, number)
+        run = functools.partial(entry_point(run_of()), search_part, data_address(table), number)
         run.refers_to = table, a, b, c, block, argk, panels, missing, starts, masks  # type: ignore[attr-defined] # by address
         return run
 
@@ -93,7 +94,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
 
 def _address(x: np.ndarray, *index: int) -> int:
     """Return the address of an element, or of the first one of a row."""
-    address: int = x.ctypes.data
+    address: int = data_address(x)
     return address + sum(i * stride for i, stride in zip(index, x.strides, strict=False))
 
 

@@ -13,6 +13,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import usable_units
+from harness.scalars import dtype_name
 
 
 @functools.cache
@@ -32,7 +33,7 @@ def build_transpose(dtype: np.dtype[Any]) -> Any:
 def gather_of(dtype: np.dtype[Any]) -> Any:
     """Return the function that copies a block, as the widest unit has it."""
     unit = usable_units()[0]
-    return build_gather(KernelKey(Operations("min", "plus", 0), dtype.name, unit.name, unit.mr, unit.nv))
+    return build_gather(KernelKey(Operations("min", "plus", 0), dtype_name(dtype), unit.name, unit.mr, unit.nv))
 
 
 def _transpose_in_python(b: np.ndarray, panel: np.ndarray) -> None:

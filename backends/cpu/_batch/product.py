@@ -26,7 +26,7 @@ from backends.cpu._simd.product import (
 from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
-from harness.operands import collapsed
+from harness.operands import collapsed, data_address
 from harness.semiring import Semiring
 
 
@@ -138,7 +138,7 @@ def _run_of(
         strides = (*strides, (0,) * (out.ndim - 2))
     shape = Shape.of(*map(_first, arrays))
     table = BatchTable(loops, shape, out.shape[:-2], strides, threads, accumulate)
-    table.addresses[: len(arrays)] = [x.ctypes.data for x in arrays]
+    table.addresses[: len(arrays)] = [data_address(x) for x in arrays]
     run = table.run
 
     def compute() -> None:

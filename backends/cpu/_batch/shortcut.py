@@ -20,7 +20,7 @@ from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
-from harness.operands import broadcast, shares_with_itself, span
+from harness.operands import broadcast, data_address, shares_with_itself, span
 
 MOST_LAYOUTS = 256  # tables that are kept
 
@@ -94,8 +94,8 @@ def _make(
         span(size, steps, itemsize)
         for size, steps in (((*batch, *shape_a[-2:]), strides_a), ((*batch, *shape_b[-2:]), strides_b), layout[4:])
     )
-    facts = np.array([low_a, end_a, low_b, end_b, low, end, itemsize - 1, table.addresses.ctypes.data], np.int64)
-    bind = functools.partial(entry_point(_build_bind()), facts.ctypes.data)
+    facts = np.array([low_a, end_a, low_b, end_b, low, end, itemsize - 1, data_address(table.addresses)], np.int64)
+    bind = functools.partial(entry_point(_build_bind()), data_address(facts))
     table.run.belongs_to = table, facts  # type: ignore[attr-defined] # which compiled code knows by address alone
     return bind, table.run
 

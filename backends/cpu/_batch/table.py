@@ -19,7 +19,7 @@ from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
-from harness.operands import collapsed
+from harness.operands import collapsed, data_address
 from harness.tuning import batches as tuning_batches
 
 # loops_of(shape, threads): the choices of the loops for one product that so many threads share.
@@ -86,7 +86,7 @@ class BatchTable:
 
 def _run_of(row: np.ndarray, facts: np.ndarray, addresses: np.ndarray, threads: int, size: int) -> Run:
     """Return the call that computes the batch, with `size` bytes of scratch for each thread."""
-    places = row.ctypes.data, facts.ctypes.data, addresses.ctypes.data
+    places = data_address(row), data_address(facts), data_address(addresses)
     if threads == 1:
         compute = functools.partial(entry_point(build_products()), *places, 0, int(facts[0]), 0)
     else:

@@ -27,7 +27,7 @@ from backends.cpu._simd.prefetch import INTO_L2
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits
-from harness.operands import CACHE_LINE
+from harness.operands import CACHE_LINE, data_address
 from harness.tuning import batches as tuning_batches
 
 WORD = 8
@@ -68,9 +68,9 @@ class TileTable:
         self.rows = np.ascontiguousarray(words, np.int64)
         strides = shape.strides_a[0], shape.strides_b[0], shape.row_stride_out
         widths = [n * itemsize * is_ahead for n, is_ahead in zip((shape.k, shape.n, shape.n), prefetched, strict=True)]
-        facts = self.rows.ctypes.data, len(tiles), shape.k, *strides, accumulate, *widths
+        facts = data_address(self.rows), len(tiles), shape.k, *strides, accumulate, *widths
         self._facts = np.array(facts, np.int64)
-        self.address = self._facts.ctypes.data
+        self.address = data_address(self._facts)
 
 
 def is_tiles_alone(loops: Loops, shape: Shape) -> bool:

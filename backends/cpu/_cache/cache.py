@@ -39,6 +39,7 @@ from backends import _kernel_files
 from backends.cpu._cache import sources
 from backends.cpu._cache.collector import collector_paused
 from backends.cpu._cache.fingerprint import Uncertain, digest
+from harness.errors import check_imports
 from harness.surroundings import interrupts_held, working_directory
 
 # Number of kernels of this process that were "loaded", "compiled" or "kept"; and the reasons of those that could not be
@@ -75,6 +76,7 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
     dispatcher = numba.njit(**options)(function)
     if numba.config.DISABLE_JIT:
         return dispatcher
+    check_imports("kernels")
     folder = _kernel_files.cache_folder()
     with global_compiler_lock, interrupts_held():
         key = None if folder is None else _key(dispatcher, signature)

@@ -23,6 +23,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from backends import _kernel_files
 from backends.cpu._cache import cache, sources
 from backends.cpu._cache.collector import collector_paused
+from harness.errors import check_imports
 from harness.surroundings import interrupts_held
 
 # emit(module) writes functions of sizes and addresses that return nothing, and returns those that others call.
@@ -48,6 +49,7 @@ def compile_functions(name: str, key: Any, emit: Emit, *, unrolls: bool = False)
     """
     with global_compiler_lock, interrupts_held():
         if (name, key) not in _addresses:
+            check_imports("kernels")
             with collector_paused():
                 _addresses[name, key] = _compiled(name, key, emit, unrolls)
         return _addresses[name, key]

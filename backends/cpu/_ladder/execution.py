@@ -19,6 +19,7 @@ from harness.interface import HostExecution
 from harness.operands import Operands, distinct, lower_triangle, stacks
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.scalars import dtype_name
 from harness.semiring import Semiring
 
 Kernel = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], None]
@@ -76,7 +77,7 @@ def kernel_dtypes(problem: Problem) -> tuple[np.dtype[Any], np.dtype[Any]]:
 
 def float32_only(problem: Problem) -> str | None:
     """Return why a rung that widens operands of float32 declines `problem`, or None."""
-    is_other = problem.is_mixed and problem.input_dtype.name != "float32"
+    is_other = problem.is_mixed and dtype_name(problem.input_dtype) != "float32"
     return "of mixed products it takes those of float32 with sums of float64" if is_other else None
 
 

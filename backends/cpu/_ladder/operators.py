@@ -22,7 +22,7 @@ from backends.cpu._vector.code import Builder, Value, call_on_floats
 from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits
 from harness import scalars
-from harness.errors import ProblemError
+from harness.errors import ProblemError, check_imports
 from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
 
 # For functions of NumPy, built-in ones and other objects that can be called.
@@ -60,6 +60,7 @@ def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False)
     ProblemError
         If Numba cannot compile a function of the user's.
     """
+    check_imports("kernels")
     add, multiply = semiring.add.function, semiring.multiply_function(dtype)
     for role, function in (("add", add), ("multiply", multiply)):
         if getattr(function, "__module__", "") != scalars.__name__ and not numba.config.DISABLE_JIT:

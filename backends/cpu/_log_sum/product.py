@@ -45,7 +45,8 @@ from backends.cpu._log_sum.pairwise import copy_strip, pairwise
 from backends.cpu._log_sum.scaling import Scale, scale_columns, scale_rows
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
-from harness.operands import aligned_empty
+from harness.operands import aligned_empty, data_address
+from harness.scalars import dtype_name
 from harness.semiring import Semiring
 
 # product(x, y, out, accumulate): out := x y, or out + x y; all C-ordered, of one dtype.
@@ -92,9 +93,9 @@ class LogSumExp:
             "counts": np.empty(self._strips, np.int64),
             "lines": aligned_empty((self._blocks, width), dtype), "doubt": self._doubt,
         }  # fmt: skip
-        values = {"m": m, "n": n, "k": k} | {name: array.ctypes.data for name, array in work.items()}
+        values = {"m": m, "n": n, "k": k} | {name: data_address(array) for name, array in work.items()}
         self._work, self._table = work, np.array([values.get(name, 0) for name in WORDS], np.int64)
-        self._address, self._run = self._table.ctypes.data, entry_point(build_run_pieces())
+        self._address, self._run = data_address(self._table), entry_point(build_run_pieces())
         self._passes = compile_passes(dtype)
         self._operands: tuple[Any, Any, Any, bool] = None, None, None, False
 
@@ -117,7 +118,7 @@ class LogSumExp:
     def _bind(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
         """Write to the table where operands are, and refer to them: the next call may have the same."""
         self._table[_OPERANDS] = (
-            a.ctypes.data, *a.strides, b.ctypes.data, *b.strides, out.ctypes.data, *out.strides, accumulate,
+            data_address(a), *a.strides, data_address(b), *b.strides, data_address(out), *out.strides, accumulate,
         )  # fmt: skip
         self._operands = a, b, out, accumulate
 
@@ -143,4 +144,4 @@ def _compile(name: str, dtype: np.dtype[Any], *passes: Callable[..., None]) -> t
             for x in passes
         ]
 
-    return compile_functions(name, (dtype.name,), emit, unrolls=True)
+    return compile_functions(name, (dtype_name(dtype),), emit, unrolls=True)

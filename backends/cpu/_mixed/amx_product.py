@@ -26,6 +26,7 @@ from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import Shape, cut_evenly
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
+from harness.operands import data_address
 from harness.plan import Blocking
 from harness.tuning import amx as tuning_amx
 
@@ -184,20 +185,20 @@ class TileProduct:
         entries["packed_b"] = entries["packed_b"] + strips.bytes
         for of_claims, pieces, before in (("claims_a", strips, 0), ("claims_b", panels, strips.claims)):
             if pieces.claims:
-                entries[of_claims] = entries[of_claims] + claims.ctypes.data + before * CLAIM_BYTES
+                entries[of_claims] = entries[of_claims] + data_address(claims) + before * CLAIM_BYTES
         self.table, self.claims = np.empty((parts, len(ARGUMENTS)), np.int64), claims
         for column, name in enumerate(ARGUMENTS):
             self.table[:, column] = entries[name]
         self._in_operands, self._in_scratch = self.table[:, _OPERANDS].copy(), self.table[:, _SCRATCH]
         self._place, self._bound = 0, (0, 0, 0)  # where the scratch and the operands were that the table has
-        table, of_parts = self.table.ctypes.data, claims.ctypes.data + (claims.size - parts) * CLAIM_BYTES
+        table, of_parts = data_address(self.table), data_address(claims) + (claims.size - parts) * CLAIM_BYTES
         threads = min(loops.grid[0] * loops.grid[1], parts)
         self.shared = np.array((table, of_parts, parts, threads))
         run_part, run_parts = compile_amx_product(key)
         if parts == 1:
             self.compute = functools.partial(entry_point(build_run_piece()), run_part, table, 0)
         else:
-            run = functools.partial(entry_point(build_run_pieces()), run_parts, self.shared.ctypes.data, threads)
+            run = functools.partial(entry_point(build_run_pieces()), run_parts, data_address(self.shared), threads)
             self.compute = functools.partial(_run_anew, claims, run)
 
     def bind(self, a: int, b: int, out: int) -> Scratch:
@@ -237,7 +238,7 @@ def prepare_tiles(
     accumulate : bool
     """
     product = TileProduct(loops, Shape.of(a, b, out), accumulate)
-    memory = product.bind(a.ctypes.data, b.ctypes.data, out.ctypes.data)
+    memory = product.bind(data_address(a), data_address(b), data_address(out))
     run = functools.partial(product.compute)
     run.refers_to = a, b, out, product, memory  # type: ignore[attr-defined] # it knows them by address alone
     return run

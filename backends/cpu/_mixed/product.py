@@ -20,7 +20,7 @@ from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import LoopTable, Run, Shape
 from backends.cpu._simd.product import has_contiguous_rows, through
 from backends.cpu._simd.run_parts import SCRATCH
-from harness.operands import CACHE_LINE, Operands, aligned_empty
+from harness.operands import CACHE_LINE, Operands, aligned_empty, data_address
 from harness.plan import Blocking, Plan
 from harness.tuning import amx as tuning_amx
 from harness.tuning import simd_parts as tuning_parts
@@ -47,7 +47,7 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
     packable_a, packable_b = (x if _is_packable(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
     copies = [(packable, x) for packable, x in ((packable_a, a), (packable_b, b)) if packable is not x]
     arrays = packable_a, packable_b, target
-    addresses = [x.ctypes.data for x in arrays]
+    addresses = [data_address(x) for x in arrays]
     shape = Shape.of(*arrays)._replace(strides_a=_strides(packable_a), strides_b=_strides(packable_b))
     ready = PackedProduct(key, careful, blocking, plan.threads, shape, accumulate, place(addresses[0]))
     product = functools.partial(ready.run, *addresses)
@@ -122,7 +122,7 @@ class PackedProduct:
         rows, columns = shape.strides_a
         is_by_rows = columns == element_bytes(kernel)
         packs_a = not (is_by_rows and tuning_amx.amx_reads_in_place(self._a_begins, rows, shape.m, shape.n))
-        flag = self.lost.ctypes.data if looks_inside else 0
+        flag = data_address(self.lost) if looks_inside else 0
         return TileProduct(TileLoops(kernel, around, packs_a, grid, flag), shape, self._accumulate).run
 
     def run(self, a: int, b: int, out: int) -> None:

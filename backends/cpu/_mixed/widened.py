@@ -14,11 +14,12 @@ from harness.interface import Backend, Execution, HostExecution
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.scalars import dtype_name
 
 
 def is_widened(problem: Problem) -> bool:
     """Return whether A and B of `problem` are copied as wide matrices, not packed as words."""
-    return problem.is_mixed and problem.dtype.name == "float64"
+    return problem.is_mixed and dtype_name(problem.dtype) == "float64"
 
 
 def ordinary(problem: Problem) -> Problem:

@@ -29,6 +29,7 @@ from backends.cpu._simd.loops import (
 from backends.cpu._simd.part import NO_DIAGONAL, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_part, build_run_parts, entry_point
 from backends.cpu._threads.claims import new_claims
+from harness.operands import data_address
 from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
@@ -184,7 +185,7 @@ class Stage(NamedTuple):
 
     def rows(self, addresses: np.ndarray) -> np.ndarray:
         """Return a row for each part: the function, where the operands' `addresses` begin, and the part."""
-        before, kernel = (address_of(self.function), addresses.ctypes.data), self.kernel.ctypes.data
+        before, kernel = (address_of(self.function), data_address(addresses)), data_address(self.kernel)
         return np.array([(*before, *part._replace(kernel=kernel)) for part in self.parts], np.int64)
 
 
@@ -246,7 +247,7 @@ class LoopTable:
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
         """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
         if len(table) == 1:
-            return functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
+            return functools.partial(entry_point(build_run_part(is_long)), data_address(table))
         return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
 
 
@@ -273,7 +274,7 @@ def prepare_product(
         Rows contiguous. For loops whose kernel tracks blocks of k: receives their numbers.
     """
     table = loops.table(Shape.of(a, b, out, block), accumulate)
-    table.addresses[:SCRATCH] = [0 if x is None else x.ctypes.data for x in (a, b, out, block)]
+    table.addresses[:SCRATCH] = [0 if x is None else data_address(x) for x in (a, b, out, block)]
     run = functools.partial(table.run)
     run.operands = table, a, b, out, block  # type: ignore[attr-defined] # it knows them by address alone
     return run

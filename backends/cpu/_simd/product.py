@@ -18,7 +18,7 @@ from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
-from harness.operands import lower_triangle
+from harness.operands import data_address, lower_triangle
 from harness.semiring import BINARY_OPS, Semiring
 from harness.tuning import simd as tuning_simd
 
@@ -64,9 +64,9 @@ def prepare_generated(
 
     def prepare(ops: Operations) -> Run:
         shape = Shape.of(a, b, target)
-        if is_plain and a.ctypes.data == b.ctypes.data and is_self_product(shape, ops):
+        if is_plain and data_address(a) == data_address(b) and is_self_product(shape, ops):
             half = SelfProduct(functools.partial(settings.loops, ops, dtype), shape)
-            run = functools.partial(half.run, a.ctypes.data, target.ctypes.data)
+            run = functools.partial(half.run, data_address(a), data_address(target))
             run.operands = a, target  # type: ignore[attr-defined] # it knows them by address alone
             return run
         return prepare_product(settings.loops(ops, dtype, shape, triangle), a, b, target, accumulate, block)

@@ -18,6 +18,7 @@ from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
 from harness.plan import Blocking
+from harness.scalars import dtype_name
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
 
@@ -58,7 +59,7 @@ class Settings:
     def key(self, ops: Operations, dtype: np.dtype[Any]) -> KernelKey:
         """Return the key of the kernel with the plan's register tile."""
         nv = self.blocking.nr // self.unit.lanes(dtype)
-        return KernelKey(ops, dtype.name, self.unit.name, self.blocking.mr, nv, self.block_steps)
+        return KernelKey(ops, dtype_name(dtype), self.unit.name, self.blocking.mr, nv, self.block_steps)
 
     def loops(self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "") -> Loops:
         """Return the choices of the loops for operands of this shape; `triangle` as in `Loops`, empty or ``"d"``."""

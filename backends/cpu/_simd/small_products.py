@@ -32,6 +32,7 @@ from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
+from harness.operands import data_address
 from harness.tuning.simd import turns_product
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
@@ -78,9 +79,9 @@ def plain_products(
     """
     dtype = np.dtype(key.dtype)
     kernel = kernel_table(key)
-    words = address_of(build_product()), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize, kernel.ctypes.data
-    facts = np.array([*words, adds])
-    small, address = entry_point(_build_compute()), facts.ctypes.data
+    words = address_of(build_product()), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize
+    facts = np.array([*words, data_address(kernel), adds])
+    small, address = entry_point(_build_compute()), data_address(facts)
     large = LargeProducts(loops_of, adds=adds)
 
     def compute(a: Any, b: Any, out: Any) -> bool:
@@ -159,7 +160,7 @@ def _ready_product(
         shape = Shape(m, n, k, strides_a, strides_b, strides_out[0])
     loops = loops_of(shape, is_swapped)
     table = loops.table(shape, accumulate=adds)
-    bind = functools.partial(entry_point(_build_locate()), table.addresses.ctypes.data)
+    bind = functools.partial(entry_point(_build_locate()), data_address(table.addresses))
     if adds or not is_self_product(shape, loops.key.operations):
         return way, bind, table.run
     half, addresses = SelfProduct(lambda shape: loops_of(shape, is_swapped), shape), table.addresses

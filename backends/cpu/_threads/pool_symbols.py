@@ -24,7 +24,7 @@ from backends.cpu._threads import fork_locks  # noqa: F401 it prepares the start
 from backends.cpu._threads import pool as threads_pool
 from backends.cpu._threads.atomics import WORD_BYTES
 from harness import threads
-from harness.operands import aligned_empty
+from harness.operands import aligned_empty, data_address
 from harness.tuning import pool as tuning_pool
 
 
@@ -57,7 +57,7 @@ def _symbols() -> dict[str, int]:
     size = (threads_pool.HEAD_BYTES + most * threads_pool.SEAT_BYTES) // WORD_BYTES
     pool = aligned_empty((size,), np.dtype(np.int64))
     pool.fill(0)
-    _define({threads_pool.SYMBOL: pool.ctypes.data})
+    _define({threads_pool.SYMBOL: data_address(pool)})
     word = types.intp
     head = {
         threads_pool.MOST: most,

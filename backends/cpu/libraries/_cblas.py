@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.operands import data_address
+from harness.scalars import dtype_name
+
 ROW_MAJOR, COLUMN_MAJOR, AS_IT_IS, TRANSPOSED = 101, 102, 111, 112
 
 
@@ -39,10 +42,10 @@ def bind(
     (form_a, lda), (form_b, ldb), (_, ldc) = (_describe(x, order) for x in (a, b, out))
     (m, n), k = out.shape, a.shape[1]
     return functools.partial(
-        routines[a.dtype.name],
+        routines[dtype_name(a.dtype)],
         *(order, form_a, form_b, m, n, k),
-        *(float(alpha), a.ctypes.data, lda, b.ctypes.data, ldb),
-        *(float(beta), out.ctypes.data, ldc),
+        *(float(alpha), data_address(a), lda, data_address(b), ldb),
+        *(float(beta), data_address(out), ldc),
     )
 
 

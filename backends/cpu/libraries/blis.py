@@ -29,7 +29,7 @@ from backends.cpu.libraries._kernel_family import of_blis
 from harness.errors import BackendUnavailable
 from harness.interface import Execution
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, data_address
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -84,7 +84,7 @@ def bind_with(
     routine, scalar = _routines()[out.dtype.name]
     (m, n), k = out.shape, a.shape[1]
     factors = scalar(float(alpha)), scalar(float(beta))
-    places = [(x.ctypes.data, *(step // x.itemsize for step in x.strides)) for x in (a, b, out)]
+    places = [(data_address(x), *(step // x.itemsize for step in x.strides)) for x in (a, b, out)]
     by_reference = [ctypes.byref(factor) for factor in factors]  # they keep what they point to
     of_a, of_b, of_out = places
     return functools.partial(

@@ -31,7 +31,7 @@ from backends.cpu.libraries._blas import BlasExecution, BlasPeer, not_installed
 from backends.cpu.libraries._kernel_family import of_mkl
 from harness.interface import Execution
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, data_address
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.surroundings import is_there, working_directory
@@ -151,7 +151,7 @@ def bind_to(
 
 def _has_subnormal(x: np.ndarray) -> bool:
     rows = x if x.strides[1] == x.itemsize or x.shape[1] == 1 else x.T
-    return bool(build_has_subnormal(x.dtype.name)(rows.ctypes.data, *rows.shape, rows.strides[0]))
+    return bool(build_has_subnormal(x.dtype.name)(data_address(rows), *rows.shape, rows.strides[0]))
 
 
 @functools.cache

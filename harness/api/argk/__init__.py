@@ -98,8 +98,8 @@ def gemm_argk(
         if (uncompiled := library.uncompiled()) is not None:
             return uncompiled(gemm_argk, a, b, out=out, **rest)  # type: ignore[no-any-return]
         return view_products.argk_of(library, gemm_argk, a, b, pair_of(out), rest)  # type: ignore[no-any-return]
-    if out is not None:
-        return _into(pair_of(out), a, b, semiring, backend, threads)
+    if (pair := pair_of(out)) is not None:
+        return _into(pair, a, b, semiring, backend, threads)
     options = repeats.options_of_argk(semiring=semiring, backend=backend, threads=threads)
     results = _recall(options, (a, b))
     if results is None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from harness.api.libraries import Library, Place, check_one_library, library_of, place_of, spoken, unreadable
-from harness.errors import HarnessError, ProblemError
+from harness.errors import HarnessError, ProblemError, check_imports
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -42,7 +42,9 @@ def any_library(*names: str, is_of_products: bool = False) -> Callable[[_Functio
             if arguments and arguments[0].__class__ is np.ndarray:
                 try:
                     return function(*arguments, **options)
-                except Exception:
+                except Exception as error:
+                    if isinstance(error, ImportError):
+                        check_imports(f"what {function.__name__} needs")
                     check_one_library(function.__name__, _arrays(arguments, options))
                     raise
             arrays = _arrays(arguments, options)
