@@ -78,8 +78,10 @@ class TestPrograms:
         assert nth_program(5, 17, Limits()) == nth_program(5, 17, Limits())
 
     def test_every_array_lies_in_its_buffer(self):
-        for number in range(300):
-            program = draw_program(Seeded(number), combinations()[number % 90], Limits())
+        kinds, limits = combinations(), Limits(most_pairs=1 << 10, most_size=33)
+        for number in range(500):
+            program = draw_program(Seeded(number), kinds[number % len(kinds)], limits)
+            assert [x.size for x in contents(program, 0)] == [*program.buffers]
             for view in (*program.operands.values(), *program.out):
                 begin, end = view.span
                 assert 0 <= begin <= end <= program.buffers[view.buffer]

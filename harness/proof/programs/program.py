@@ -215,6 +215,6 @@ def _drawn(
         chosen = rng.random(shape) < rng.choice([0.02, 0.3, 1.0])
         drawn = np.where(chosen, rng.choice(np.array(special, dtype), shape), drawn)
     elif values == "zeros":
-        zero = semiring.zero(dtype) if dtype.name != "bfloat16" else 0.0
+        zero = semiring.zero(dtype) if dtype.kind in semiring.add.kinds else 0  # of a dtype that is promoted
         drawn = np.where(rng.random(shape) < 0.5, np.asarray(zero, dtype), drawn)
     return np.asarray(drawn)
