@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=d
 _DECODER = json.JSONDecoder()
 # How every line begins. Quotes inside a JSON string are escaped, so no string contains this.
 _BEGIN = '{"schema":'
+# What a record has is not nested deeper: readers walk through it by recursion.
+MOST_DEPTH, _BRACKET = 100, re.compile(rb"[\[{\]}]")
+# A half of a character beyond 16 bits, as JSON escapes it.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Line(NamedTuple):
@@ -156,12 +162,38 @@ def _fix(number: int | None) -> str:
 
 
 def _whole(line: bytes) -> list[tuple[int, int, Record]]:
-    """Return the JSON objects in `line`, each with its first byte and the one after its last; torn ones are omitted."""
+    """Return the JSON objects in `line`, each with its first byte and the one after its last; torn ones are omitted.
+
+    What is no character in a text, by its bytes or by an escape, is there as the text of an escape.
+    """
+    if _depth(line) > MOST_DEPTH:
+        return []
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):  # not JSON; brackets nested without end
-        return _salvaged(line.decode(errors="surrogateescape"))
-    return [(0, len(line), record)] if isinstance(record, dict) else []
+        record = json.loads(line.decode("utf-8-sig"))
+    except ValueError:  # not UTF-8, or not JSON
+        objects = _salvaged(line.decode(errors="surrogateescape"))
+    else:
+        objects = [(0, len(line), record)] if isinstance(record, dict) else []
+        if not _SURROGATE.search(line):
+            return objects
+    return [(begin, end, _printable(record)) for begin, end, record in objects]
+
+
+def _depth(line: bytes) -> int:
+    """Return how deep the brackets of `line` are nested, those in its texts too; 0 where few can be."""
+    if line.count(b"[") + line.count(b"{") <= MOST_DEPTH:
+        return 0
+    return max(itertools.accumulate(1 if bracket in b"[{" else -1 for bracket in _BRACKET.findall(line)))
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return value
 
 
 def _salvaged(text: str) -> list[tuple[int, int, Record]]:
@@ -173,7 +205,7 @@ def _salvaged(text: str) -> list[tuple[int, int, Record]]:
             record, end = _DECODER.raw_decode(text, begin)
             first, last = (len(text[:index].encode(errors="surrogateescape")) for index in (begin, end))
             objects.append((first, last, record))
-        except (ValueError, RecursionError):
+        except ValueError:
             end = begin + 1
         begin = text.find(_BEGIN, end)
     return objects

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Any, NamedTuple
@@ -142,8 +143,8 @@ def flaw(record: Record) -> str | None:
     if names:
         return f"kind {kind!r} without {', '.join(names)}"
     for name, expected in FIELDS.get(kind, {}).items():
-        if not isinstance(record[name], expected):
-            return f"{name} {record[name]!r}, not of type {getattr(expected, '__name__', expected)}"
+        if not _is_of(record[name], expected):
+            return _not_of(name, record[name], expected)
     if kind == "cell" and record["status"] not in STATUSES:
         return f"status {record['status']!r}"
     if kind == "cell" and not _are_samples(record["samples_ns"]):
@@ -162,18 +163,24 @@ def _inner_flaw(record: Any, path: tuple[str, ...], expected: type | UnionType) 
             values = [item for value in values for item in (value.values() if isinstance(value, dict) else value)]
         else:
             values = [value[name] for value in values if name in value]
-    wrong = next((value for value in values if not isinstance(value, expected)), values)
-    if wrong is values:
-        return None
-    shown = str(wrong)[:MOST_SHOWN]
-    return f"{'.'.join(path)} {shown!r}, not of type {getattr(expected, '__name__', expected)}"
+    wrong = next((value for value in values if not _is_of(value, expected)), values)
+    return None if wrong is values else _not_of(".".join(path), wrong, expected)
+
+
+def _is_of(value: Any, expected: type | UnionType) -> bool:
+    """Return whether `value` is of that type, and no integer that is beyond every float."""
+    return isinstance(value, expected) and not (type(value) is int and abs(value) > sys.float_info.max)
+
+
+def _not_of(name: str, value: Any, expected: type | UnionType) -> str:
+    return f"{name} {str(value)[:MOST_SHOWN]!r}, not of type {getattr(expected, '__name__', expected)}"
 
 
 def _are_samples(samples_ns: list[Any]) -> bool:
-    """Return whether these are lists of times."""
+    """Return whether these are lists of times, which are no NaN and have a finite sum."""
     try:
-        return all(min(process, default=1) > 0 and max(process, default=1) < math.inf for process in samples_ns)
-    except TypeError:
+        return all(min(process, default=1) > 0 and math.isfinite(math.fsum(process)) for process in samples_ns)
+    except (TypeError, OverflowError):
         return False
 
 

@@ -18,7 +18,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from harness.cli import app
 from harness.errors import StoreError
 from harness.store import schema
 from harness.store import store as stores
@@ -355,7 +357,19 @@ def test_a_record_without_a_field_or_with_another_type_is_an_error_that_names_it
 
 
 @pytest.mark.parametrize(
-    "samples", [None, [["a"]], [[0.0, 1.0]], [[1.0, -2.0]], [[math.inf]], [3.0], ["3.0"], [[None]]]
+    "samples",
+    [
+        None,
+        [["a"]],
+        [[0.0, 1.0]],
+        [[1.0, -2.0]],
+        [[math.inf]],
+        [[1.0, math.nan]],
+        [[10**400]],
+        [3.0],
+        ["3.0"],
+        [[None]],
+    ],
 )
 @pytest.mark.parametrize("version", [1, SCHEMA])
 def test_samples_that_are_no_times_are_an_error_that_names_the_line(store, path, samples, version):
@@ -388,6 +402,10 @@ def test_samples_that_are_no_times_are_an_error_that_names_the_line(store, path,
         ("ladder", planted_machine(gpu=[]), "machine.gpu '[]', not of type dict"),
         ("ladder", planted_machine(gpu={"count": 2}), "machine.gpu.* '2', not of type str"),
         ("ladder", planted_machine(cores="2"), "machine.cores '2', not of type int"),
+        ("ladder", planted_machine(memory=10**400), "machine.memory '1000"),
+        ("ladder", cell(facts={"operations": 10**400}), "facts.operations '1000"),
+        ("ladder", cell(axes={"n": -(10**400)}), "axes.* '-1000"),
+        ("ladder", {**cell(), "threads": 10**400}, "threads '1000"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -399,6 +417,54 @@ def test_a_value_of_another_type_inside_a_record_is_an_error_that_names_the_line
     with pytest.raises(StoreError, match=rf"{name}\.jsonl: line \d is no ") as caught:
         store.require_readable(["ladder"])
     assert clue in caught.value.got
+
+
+LONE = json.dumps("a\ud800b")[1:-1].encode()
+
+
+@pytest.mark.parametrize("field", ["contender", "reason", "run", "case", "commit", "reference", "experiment"])
+@pytest.mark.parametrize(
+    ("inside", "read"), [(LONE, r"a\ud800b"), (b"a\xffb", r"a\udcffb"), (b"a\xed\xa0\x80b", r"a\udced")]
+)
+def test_what_is_no_character_is_read_as_its_escape(store, path, field, inside, read):
+    """An undecodable name in a message comes that way; what reads it prints and writes it as UTF-8."""
+    store.append(cell("first"), machine=MACHINE)
+    store.append({**cell("second"), field: "@"} if field != "experiment" else cell("@"))
+    path.write_bytes(path.read_bytes().replace(b"@", inside))
+    found = [c.record for c in store.every_cell()]
+    texts = [str(value) for record in found for value in record.values() if isinstance(value, str)]
+    assert any(read in text for text in texts)
+    assert json.dumps(found, ensure_ascii=False).encode()
+    answer = CliRunner().invoke(app, ["results", "--by", "cell", "--results", str(store.folder.parents[1])])
+    assert answer.exit_code == 0
+    assert read.strip("ab") in re.sub(r"\s", "", answer.stdout) or field in ("case", "commit", "reference", "reason")
+    target = store.folder / "cells.csv"
+    command = ["results", "--export", str(target), "--samples", "--results", str(store.folder.parents[1])]
+    assert CliRunner().invoke(app, command).exit_code == 0
+
+
+@pytest.mark.parametrize("depth", [300, 3000, 300_000])
+def test_a_record_that_is_nested_without_end_is_dropped_and_told(store, path, depth):
+    store.append(cell("first"))
+    for where in ("arguments", "axes", "extra"):
+        record = json.dumps({"schema": SCHEMA, **cell(), where: "@"}).replace(
+            '"@"', '{"x":' * depth + "1" + "}" * depth
+        )
+        path.write_text(path.read_text() + record + "\n")
+    store.append(cell("last"))
+    assert [c.contender for c in store.cells()] == ["first", "last"]
+    assert len(store.notices) == 3
+    assert "line 2" in store.notices[0]
+
+
+def test_a_file_of_another_encoding_is_an_error_that_names_the_line(store, path):
+    store.append(cell())
+    text = path.read_text()
+    path.write_text(text, encoding="utf-16")
+    with pytest.raises(StoreError, match=r"line 1 is no record of this harness"):
+        store.cells()
+    path.write_text(text, encoding="utf-8-sig")  # as editors on Windows leave it
+    assert [c.contender for c in store.cells()] == ["a"]
 
 
 STORED = ["/".join(name.split("/")[-3:]) for name in tracked.names(f"{tracked.RESULTS}/*/*/*.jsonl")]
