@@ -206,7 +206,7 @@ def sample_rates(cell: Cell) -> list[float]:
 
 def work_ratio(cell: Cell, reference: Cell) -> float:
     """Return the operations of `cell` over those of `reference`; 1 where one of them counts none."""
-    return cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
+    return cell.facts.get("operations", 0) / (reference.facts.get("operations") or math.inf) or 1.0
 
 
 def chosen_backend(cell: Cell) -> str:

@@ -22,6 +22,7 @@ SCHEMA = 5
 
 Record = dict[str, Any]
 
+LEAST_NS = 1e-9  # of a call: rates of less would be infinite
 MOST_SHOWN = 60  # letters of samples that are none
 
 STATUSES = ("ok", "failed", "declined", "missing")
@@ -104,6 +105,7 @@ FIELDS: dict[object, dict[str, type | UnionType]] = {
 INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
     "cell": {
         ("axes", "*"): str | _NUMBER | list | None,
+        **{("axes", name): str | _NUMBER | None for name in ("m", "n", "k", "semiring", "dtype", "backend")},
         ("arguments", "backend"): str,
         ("arguments", "problem"): dict | None,
         ("facts", "plan"): dict | None,
@@ -179,7 +181,7 @@ def _not_of(name: str, value: Any, expected: type | UnionType) -> str:
 def _are_samples(samples_ns: list[Any]) -> bool:
     """Return whether these are lists of times, which are no NaN and have a finite sum."""
     try:
-        return all(min(process, default=1) > 0 and math.isfinite(math.fsum(process)) for process in samples_ns)
+        return all(min(process, default=1) >= LEAST_NS and math.isfinite(math.fsum(process)) for process in samples_ns)
     except (TypeError, OverflowError):
         return False
 

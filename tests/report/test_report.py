@@ -77,6 +77,13 @@ def test_a_rung_is_compared_with_the_next_lower_one_that_has_a_time():
     assert failed.rate is failed.over_below is failed.over_reference is failed.percent_of_peak is None
 
 
+def test_a_reference_that_counts_no_operations_is_compared_by_time():
+    own = next(cell for cell in cells(LADDER) if cell.facts.get("operations"))
+    idle = dataclasses.replace(own, facts={"operations": 0})
+    assert rates.work_ratio(own, idle) == rates.work_ratio(idle, own) == 1
+    assert rates.speed_up(own, idle).estimate == pytest.approx(1)
+
+
 def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     every = [
         cell for e in EXPERIMENTS.values() if e.name != "shortest_paths" for cell in cells(e, failing=("cpu-tiled",))
