@@ -89,7 +89,7 @@ template <int ROWS, int BYTES_, int STRIDE, bool MOVES> struct Copies {
 };
 
 // What a matrix holds of the granule in which it ends, an element for each of eight threads. No copy takes that granule: a copy
-// of a part counts as one of all of it. It is asked for first, and put into tiles when their copies have come.
+// of a part counts as one of all of it. It is asked for first, and put into its tile when copies have come.
 struct Rest {
     int row, column;  // from where the first tile begins; a row of -1: none
     unsigned short value;
@@ -99,7 +99,7 @@ struct Rest {
     {
         const T* x = (const T*)((size_t)(end - 1) / GRANULE * GRANULE) + place * BYTES;
         const int after = (int)(end - x) / BYTES;  // elements from this one on
-        if (place < 0 || after <= 0 || shift_of(end) == 0) return;
+        if (after <= 0 || shift_of(end) == 0) return;
         row = rows - 1, column = columns - after;
         for (; column < 0 && row >= 0; --row) column += (int)(ld / BYTES);
         if (column >= columns) row = -1;  // in a gap between rows
@@ -129,20 +129,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTER(CLU
 
     const Copies<BM, BK * BYTES, STRIDE_A, MOVES_A> of_rows(a, a_end, (long long)lda * BYTES);
     const Copies<BK, BN * BYTES, STRIDE_B, MOVES_B> of_columns(b, b_end, (long long)ldb * BYTES);
-    const int place = threadIdx.x, left_k = k - first;
-    const Rest rest_a(a_end, of_rows.ld, m - tile.row, left_k, place < PER_GRANULE ? place : -1);
-    const Rest rest_b(b_end, of_columns.ld, left_k, n - tile.column, place - PER_GRANULE < PER_GRANULE ? place - PER_GRANULE : -1);
+    // Which tile the element of this thread belongs to, and where: the first threads have those of A, the next those of B.
+    const bool is_of_b = threadIdx.x >= PER_GRANULE;
+    const int left_k = k - first;
+    int rest_tile = -1, rest_at = 0;
+    unsigned short rest_value = 0;
     const bool has_rest = m - tile.row - rows < PER_GRANULE && shift_of(a_end) != 0 ||
                           n - tile.column - columns < PER_GRANULE && shift_of(b_end) != 0;
-    auto put = [&](T* stage, int begin, int left) {
-        const int p = rest_a.column - begin, q = rest_b.row - begin, j = rest_b.column;
-        if (rest_a.row >= 0 && rest_a.row < rows && p >= 0 && p < left)
-            *(unsigned short*)(stage + rest_a.row * STRIDE_A + (MOVES_A ? shift_of(a + rest_a.row * of_rows.ld) : 0) + p * BYTES) =
-                rest_a.value;
-        if (q >= 0 && q < left && j >= 0 && j < columns)
-            *(unsigned short*)(stage + TILE_A + q * STRIDE_B + (MOVES_B ? shift_of(b + q * of_columns.ld) : 0) + j * BYTES) =
-                rest_b.value;
-    };
+    if (has_rest && threadIdx.x < 2 * PER_GRANULE) {
+        const Rest rest(is_of_b ? b_end : a_end, is_of_b ? of_columns.ld : of_rows.ld, is_of_b ? left_k : m - tile.row,
+                        is_of_b ? n - tile.column : left_k, threadIdx.x % PER_GRANULE);
+        const int p = is_of_b ? rest.row : rest.column, across = is_of_b ? rest.column : rest.row;
+        if (rest.row >= 0 && p >= 0 && p < steps && across >= 0 && across < (is_of_b ? columns : rows)) {
+            const int in_tile = p % BK;
+            rest_tile = p / BK, rest_value = rest.value;
+            rest_at = is_of_b ? TILE_A + in_tile * STRIDE_B + across * BYTES + (MOVES_B ? shift_of(b + p * of_columns.ld) : 0)
+                              : across * STRIDE_A + in_tile * BYTES + (MOVES_A ? shift_of(a + across * of_rows.ld) : 0);
+        }
+    }
     auto copy_tile = [&](int number) {
         const int begin = number * BK, left = min(steps - begin, BK);
         T* to = memory + number % STAGES * STAGE;
@@ -220,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTER(CLU
         wait_copies<STAGES - 2>();
         __syncthreads();
         if (has_rest && number + 2 >= tiles) {
-            put(memory + number % STAGES * STAGE, number * BK, min(steps - number * BK, BK));
+            if (rest_tile == number) *(unsigned short*)(memory + number % STAGES * STAGE + rest_at) = rest_value;
             __syncthreads();
         }
         if (number + STAGES - 1 < tiles) copy_tile(number + STAGES - 1);

@@ -100,12 +100,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
 #pragma unroll
                     for (int v = 0; v < WIDTH; ++v) combine(own[v], of_matrix[u].x[v], of_x[u], alpha);
         }
-        for (unsigned p = max(whole, begin); p < end; ++p)
-            if ((p - begin) % LINES == line)
+        for (unsigned p = whole; p < end; ++p) {
+            if (p < begin || (p - begin) % LINES != line) continue;
+            Granule of_matrix;
+            const T of_x = read_x(x, step_x, p);
 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v)
-                    if (j + v >= 0 && j + v < mine)
-                        combine(own[v], stream(matrix + p * step_p + first + j + v), read_x(x, step_x, p), alpha);
+            for (int v = 0; v < WIDTH; ++v) of_matrix.x[v] = stream(matrix + p * step_p + first + max(min(j + v, mine - 1), 0));
+#pragma unroll
+            for (int v = 0; v < WIDTH; ++v) combine(own[v], of_matrix.x[v], of_x, alpha);
+        }
 #pragma unroll
         for (int v = 0; v < WIDTH; ++v)
             if (j + v >= 0 && j + v < mine) sums[line * PITCH + j + v] = own[v];

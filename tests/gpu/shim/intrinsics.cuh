@@ -82,6 +82,8 @@ IN_BOTH_HALVES(max_halves, fmaxf(x, y))
 IN_BOTH_HALVES(min_halves_or_nan, min_or_nan(x, y))
 IN_BOTH_HALVES(max_halves_or_nan, max_or_nan(x, y))
 
+inline unsigned at_most_one(unsigned x) { return x < 1 ? x : 1; }
+
 #define DYNAMIC_SHARED(name) T* name = (T*)shim::shared_memory
 
 template <int BYTES> inline void check_aligned(const void* pointer) { shim::check_aligned(pointer, BYTES); }
