@@ -12,8 +12,11 @@ from harness.tuning.cpu import cache_sizes, split_evenly
 # Blocks of whole cache lines that k is cut into for gemm_argk (harness/api/argk/), by backends that number blocks
 # themselves. More blocks slow down the product, which compares once a block. Fewer slow down the search, which reads
 # one for each element. Where k is long, blocks keep 32 terms, up to 128 blocks: the number of one is a byte, and -1 is
-# none. ARGK_TILE_STEPS: terms in a block by any other backend, enough for products at full speed.
+# none. Beyond that the terms in a block are a power of two, since each number of them is compiled. A longer k than
+# ARGK_LONGEST is cut into slices. ARGK_TILE_STEPS: terms in a block by any other backend, enough for products at full
+# speed.
 ARGK_BLOCKS, ARGK_MOST_BLOCKS, ARGK_BLOCK_STEPS, ARGK_BLOCK_BYTES = 64, 128, 32, 64
+ARGK_LONGEST = 128 * ARGK_MOST_BLOCKS
 ARGK_TILE_STEPS = 256
 
 # Fewest terms of k (or all, if k has fewer) for which an integer product carries k beside its values. A part of k costs
@@ -43,15 +46,21 @@ def tracks_every_term(problem: Problem) -> bool:
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
     line = ARGK_BLOCK_BYTES // problem.dtype.itemsize
-    steps = max(min(problem.k / ARGK_BLOCKS, ARGK_BLOCK_STEPS), problem.k / ARGK_MOST_BLOCKS, 1)
-    return math.ceil(steps / line) * line
+    steps = math.ceil(max(min(problem.k / ARGK_BLOCKS, ARGK_BLOCK_STEPS), 1) / line) * line
+    while steps * ARGK_MOST_BLOCKS < problem.k:
+        steps *= 2
+    return steps
+
+
+def argk_slices(problem: Problem) -> int:
+    """Return how many slices k is cut into; 1: blocks of all of k are numbered at once."""
+    return -(-problem.k // ARGK_LONGEST)
 
 
 def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
     """Return rows and columns of a tile of C, and steps of a block of k, for `gemm_argk` by any backend."""
-    steps = max(ARGK_TILE_STEPS, -(-problem.k // ARGK_MOST_BLOCKS))
     rows = int(cache_sizes(machine)[1] * ARGK_SHARE) // (ARGK_COLUMNS * problem.dtype.itemsize)
-    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), steps
+    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), ARGK_TILE_STEPS
 
 
 class Searched(NamedTuple):

@@ -25,7 +25,7 @@ from harness import (
     gemm_argk,
     registry,
 )
-from harness.api.argk import locator, numbering
+from harness.api.argk import locator, numbering, slices
 from harness.proof import reference
 from harness.tuning import argk as tuning_argk
 from tests._support.bools import assert_bools, bools_of_any_byte, truth
@@ -216,15 +216,86 @@ def test_integers_that_leave_no_room_are_searched(rng):
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
 def test_blocks_are_whole_cache_lines_and_no_more_than_asked(dtype):
     itemsize = np.dtype(dtype).itemsize
-    for k in (1, 63, 1024, 1025, 4096, 5000, 100_000):
+    for k in (1, 63, 1024, 1025, 4096, 5000, tuning_argk.ARGK_LONGEST):
         steps = tuning_argk.argk_steps(Problem(2, 2, k, "min_plus", dtype))
         lines, rest = divmod(steps * itemsize, 64)
         assert rest == 0
         assert -(-k // steps) <= tuning_argk.ARGK_MOST_BLOCKS
-        if lines > 1:  # no longer than need be
-            shorter = steps - 64 // itemsize
+        if lines > 1:  # no longer than need be, by a line or, of many terms, by half
+            shorter = steps - 64 // itemsize if steps <= tuning_argk.ARGK_BLOCK_STEPS else steps // 2
             most = tuning_argk.ARGK_BLOCKS if shorter < tuning_argk.ARGK_BLOCK_STEPS else tuning_argk.ARGK_MOST_BLOCKS
             assert -(-k // shorter) > most
+
+
+def of_many_terms(semiring, a, b):
+    """Return what `by_definition` does, by halves of k."""
+    add, multiply, zero, work = reference.algebra(semiring, a.dtype)
+    with np.errstate(all="ignore"):
+        terms = multiply(a.T.astype(work)[:, :, None], b.astype(work)[:, None])
+        terms = total = add(np.full_like(terms, zero), terms)
+        while len(total) > 1:
+            half = len(total) // 2
+            total = np.concatenate([add(total[:half], total[half : 2 * half]), total[2 * half :]])
+    return total[0], np.where(total[0] != zero, (terms == total).argmax(0), -1)
+
+
+@pytest.mark.parametrize(("name", "dtype"), KERNELS)
+def test_k_of_any_length(name, dtype, rng):
+    edges = (127, 128, 129, 4096, 4097, 8193, *(2**i + one for i in (14, 16) for one in (-1, 0, 1)), 300_001)
+    for k, (m, n) in itertools.product(edges, ((1, 1), (2, 3))):
+        if m == 1 and k < tuning_argk.ARGK_LONGEST:
+            continue
+        a, b = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+        if dtype.kind == "f":  # many values: late terms are the best, also in the shorter last slice
+            a += np.arange(k, dtype=dtype) if name == "max_min" else -np.arange(k, dtype=dtype)
+        product, argk = gemm_argk(a, b, semiring=name)
+        expected, where = of_many_terms(SEMIRINGS[name], a, b)
+        np.testing.assert_array_equal(product, expected, err_msg=f"{m} x {n} x {k}")
+        np.testing.assert_array_equal(argk, where, err_msg=f"{m} x {n} x {k}")
+
+
+@pytest.mark.parametrize("backend", ["cpu-simd", "cpu-packed"])
+def test_slices_of_slices_of_k(backend, rng, monkeypatch):
+    monkeypatch.setattr(tuning_argk, "ARGK_LONGEST", 16)
+    monkeypatch.setattr(tuning_argk, "ARGK_MOST_BLOCKS", 5)
+    for k, (m, n) in itertools.product((16, 17, 31, 32, 33, 80, 81, 399, 400, 401, 997), ((1, 1), (1, 3), (9, 11))):
+        a, b = draw(rng, (k, m), np.dtype(np.float64)).T, draw(rng, (k, n), np.dtype(np.float64))
+        assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
+
+
+@pytest.mark.parametrize(("name", "dtype"), KERNELS)
+def test_two_long_k_compile_the_same_kernels(name, dtype, rng):
+    compiled = importlib.import_module("backends.cpu._compile.functions")._addresses
+    keys = []
+    for k in (500_000, 1_100_001):
+        gemm_argk(draw(rng, (1, k), dtype), draw(rng, (k, 2), dtype), semiring=name)
+        keys.append(set(compiled))
+    assert keys[0] == keys[1]
+
+
+def test_ctrl_c_is_heard_between_slices_of_k(monkeypatch):
+    heard = []
+    whole = slices.Slices.run
+
+    def search(self):
+        search_of = self._search
+
+        def interrupted(*arguments):
+            if heard:
+                raise AssertionError("the product goes on")
+            search_of(*arguments)
+            heard.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+        self._search = interrupted
+        whole(self)
+
+    monkeypatch.setattr(slices.Slices, "run", search)
+    a = np.ones((4, 3 * tuning_argk.ARGK_LONGEST))
+    with pytest.raises(KeyboardInterrupt):
+        gemm_argk(a, a.T)
+    monkeypatch.undo()
+    assert_as_defined(SEMIRINGS["min_plus"], a[:, :300], a.T[:300])  # what the interrupted call held is free
 
 
 def test_layouts_batches_and_mixed_dtypes(rng):

@@ -69,7 +69,7 @@ class Look:
 
 def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
     """Return address, rows, columns and strides in bytes, of rows as long as possible."""
-    if abs(x.strides[0]) < abs(x.strides[1]):
+    if x.shape[1] == 1 or (x.shape[0] > 1 and abs(x.strides[0]) < abs(x.strides[1])):  # a stride along 1 says nothing
         x = x.T
     (rows, columns), (row_stride, column_stride) = x.shape, x.strides
     if row_stride == columns * column_stride:  # one piece: no reduction at the end of each row

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.api.argk.numbering import Numbered, number_blocks, passes, prepare_part
+from harness.api.argk.slices import NO_K, Slices
 from harness.api.arrays import Arrays
 from harness.api.limits import machine_of
 from harness.errors import BackendUnavailable, VerificationError
@@ -26,8 +27,6 @@ from harness.operands import Operands, distinct
 from harness.problem import Problem
 from harness.semiring import HALF, SEMIRINGS
 from harness.tuning import argk as tuning_argk
-
-NO_K = -1
 
 Run = Callable[[], Any]
 
@@ -112,7 +111,7 @@ class Locator:
             )
         if not self._problem.k:
             return functools.partial(self._fill, operands, argk)
-        return _Search(self.backend, self._problem, self._here, operands, argk, is_kept=is_kept).run
+        return _prepare(self.backend, self._problem, self._here, operands, argk, is_kept=is_kept).run
 
     def again(self, operands: Operands, argk: Any) -> Run:
         """Return `locate` of arrays that are kept, with work memory of its own."""
@@ -121,6 +120,19 @@ class Locator:
     def _fill(self, operands: Operands, argk: Any) -> None:
         operands.out.fill(self._problem.semiring.zero(self._problem.dtype))
         argk.fill(NO_K)
+
+
+def _prepare(
+    backend: Backend, problem: Problem, here: Machine, operands: Operands, argk: np.ndarray, *, is_kept: bool = False
+) -> _Search | Slices:
+    """Return a product by a backend that does not say which k it was; slices of a long k are made anew in every run."""
+    if problem.k <= tuning_argk.ARGK_LONGEST:
+        return _Search(backend, problem, here, operands, argk, is_kept=is_kept)
+
+    def search(problem: Problem, operands: Operands, argk: np.ndarray) -> None:
+        _prepare(backend, problem, here, operands, argk).run()
+
+    return Slices(backend, problem, here, operands, argk, search)
 
 
 class _Own(threading.local):
