@@ -72,7 +72,7 @@ class Locator:
 
         def run_of_truth() -> None:
             for copy, x in pairs:
-                np.copyto(copy, x, casting="unsafe")
+                copy[...] = x
             run()
 
         return run_of_truth
