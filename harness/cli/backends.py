@@ -99,7 +99,7 @@ def check(
 
         for name in backends or ():
             registry.find(name)
-        common = {"names": backends or [], "gpu": gpu, "program": program}
+        common = {"names": backends or [], "gpu": gpu, "program": program, "sanitize": sanitize}
         if programs.check(fuzz or 1e6, seed=seed, processes=processes, patience=patience, **common):
             raise typer.Exit(FAILED)
         return

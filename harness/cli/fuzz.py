@@ -21,9 +21,10 @@ from harness.cli import console
 from harness.contraction import einsum
 from harness.errors import HarnessError
 from harness.problem import mixed_dtypes
+from harness.proof import fences
 from harness.proof.programs import oracle
 from harness.proof.programs.drawing import Limits, nth_program
-from harness.proof.programs.memory import CupyMemory, HostMemory, Memory
+from harness.proof.programs.memory import CupyMemory, FencedMemory, HostMemory, Memory, tight
 from harness.proof.programs.program import PRODUCTS, Program, contents
 from harness.proof.programs.run import TURNS, run, shrunk
 from harness.run.process import WorkerFailed, WorkerProcess
@@ -33,7 +34,8 @@ SHRINK_S = 20.0  # that a program may take to become simpler
 RESTARTED = 1000  # processes that take the place of others have seeds so many times further
 COUNTED = ("programs", "by call", "by backend", "refused")
 
-CALLS: dict[str, Callable[..., Any]]
+Calls = dict[str, Callable[..., Any]]
+CALLS: Calls
 CALLS = {"gemm": gemm.gemm, "gemm_argk": argk.gemm_argk, "einsum": einsum.einsum, "closure": paths.closure}
 CALLS |= {name: getattr(matrix_vector, name) for name in PRODUCTS if name not in CALLS}
 
@@ -50,7 +52,7 @@ def check(seconds: float, *, seed: int | None, processes: int, patience: float, 
     processes : int
     **common
         ``gpu``: have arrays of CuPy. ``names``: backends that every product asks for; none: mostly ``"auto"``.
-        ``program``: run this one alone, as `Program.to_json` writes it.
+        ``program``: run this one alone, as `Program.to_json` writes it. ``sanitize``: see accesses beside arrays.
     """
     if common["gpu"]:
         registry.find("gpu-naive")  # raises, with what is missing
@@ -122,29 +124,30 @@ def _reports(
 
 
 def reports(
-    *, seed: int, seconds: float, gpu: bool, names: list[str], program: str, journal: str
+    *, seed: int, seconds: float, gpu: bool, names: list[str], program: str, sanitize: bool, journal: str
 ) -> Iterator[dict[str, Any]]:
     """Run programs of `seed`, or `program` alone, and yield what was counted since the last report.
 
     The program that runs stands in the file `journal`: if the process dies, it is what was run last.
     """
-    memory, limits, end, number = _memory(gpu=gpu), _limits(names, gpu=gpu), time.monotonic() + seconds, 0
+    memory, calls = _memory(gpu=gpu, is_fenced=sanitize)
+    limits, end, number = _limits(names, gpu=gpu), time.monotonic() + seconds, 0
     item, due = _report(), time.monotonic() + REPORT_S
     with Path(journal).open("r+b", buffering=0) as file:
         while time.monotonic() < end and not (program and number):
             one = Program.from_json(program) if program else nth_program(seed, number, limits)
-            number += 1
+            one, number = tight(one) if sanitize else one, number + 1
             line = one.to_json().encode()
             os.pwrite(file.fileno(), line, 0)
             file.truncate(len(line))
-            outcome = run(one, CALLS, memory)
+            outcome = run(one, calls, memory)
             item["programs"]["run"] += 1
             item["by call"][one.call] += 1
             item["by backend"][_backend_of(one, memory)] += 1
             if outcome.refusal:
                 item["refused"][_kind(outcome.refusal)] += 1
             if outcome.wrong:
-                item["wrong"].append(_simplest(one, outcome.wrong, memory))
+                item["wrong"].append(_simplest(one, outcome.wrong, calls, memory))
             if outcome.wrong or time.monotonic() > due:
                 yield item
                 item, due = _report(), time.monotonic() + REPORT_S
@@ -155,12 +158,16 @@ def _report() -> dict[str, Any]:
     return {"wrong": [], **{name: collections.Counter() for name in COUNTED}}
 
 
-def _memory(*, gpu: bool) -> Memory:
+def _memory(*, gpu: bool, is_fenced: bool) -> tuple[Memory, Calls]:
+    """Return where arrays lie, and the calls; `is_fenced`: between fences, watched; on a GPU without CuPy's pools."""
     if not gpu:
-        return HostMemory()
+        guarded = {name: fences.guarded(function) for name, function in CALLS.items()}
+        return (FencedMemory(), guarded) if is_fenced else (HostMemory(), CALLS)
     import cupy
 
-    return CupyMemory(cupy)
+    if is_fenced:
+        cupy.cuda.set_allocator(None)
+    return CupyMemory(cupy), CALLS
 
 
 def _limits(names: list[str], *, gpu: bool) -> Limits:
@@ -194,14 +201,14 @@ def _backend_of(program: Program, memory: Memory) -> str:
         return "none"
 
 
-def _simplest(program: Program, wrong: str, memory: Memory) -> tuple[str, str]:
+def _simplest(program: Program, wrong: str, calls: Calls, memory: Memory) -> tuple[str, str]:
     """Return the line of a simpler program that is wrong in the same way, and what is wrong."""
     errors, end = {program.to_json(): wrong}, time.monotonic() + SHRINK_S
 
     def is_wrong(simpler: Program) -> bool:
         if time.monotonic() > end:
             return False
-        errors[simpler.to_json()] = found = run(simpler, CALLS, memory).wrong
+        errors[simpler.to_json()] = found = run(simpler, calls, memory).wrong
         return _kind(found) == _kind(wrong)
 
     line = shrunk(program, is_wrong).to_json()

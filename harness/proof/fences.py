@@ -16,7 +16,7 @@ import mmap
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -122,6 +122,17 @@ def watched() -> Iterator[None]:
         if faults:
             more = f" ({len(faults)} fences are touched)" if len(faults) > 1 else ""
             raise VerificationError(f"memory that is not the operand's is touched: {faults[0]}{more}") from None
+
+
+def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with its calls `watched`."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with watched():
+            return function(*arguments, **options)
+
+    return call
 
 
 def _told(address: int) -> str:

@@ -12,9 +12,13 @@ import pytest
 
 from harness import SEMIRINGS, Operands, Problem, registry
 from harness.cli import sanitize
+from harness.cli.fuzz import CALLS
 from harness.errors import VerificationError
 from harness.proof import entry_points, fences
 from harness.proof.contract import check_kernel
+from harness.proof.programs.drawing import Limits, nth_program
+from harness.proof.programs.memory import FencedMemory, tight
+from harness.proof.programs.run import run
 from tests.proof.test_check import Good
 
 FLOAT = np.dtype(np.float64)
@@ -100,3 +104,19 @@ def test_nor_do_public_calls() -> None:
                 call.make(known, lambda x, side=side: fences.fenced(x, side))  # type: ignore[misc]
         seen.add(function)
     assert {"gemm", "gemm_argk", "einsum", "gemv", "closure", "qr", "trsm", "refine", "hessenberg"} <= seen
+
+
+def test_random_programs_have_fences_right_at_their_arrays() -> None:
+    limits, known = Limits(), {name: fences.guarded(function) for name, function in CALLS.items()}
+    gemms = [one for one in map(tight, (nth_program(1, n, limits) for n in range(40))) if one.call == "gemm"]
+    assert not any(run(one, known, FencedMemory()).wrong for one in gemms[:8])
+
+    def beyond(a: np.ndarray, b: np.ndarray, *others: Any, **options: Any) -> Any:
+        for address in np.lib.array_utils.byte_bounds(a):
+            ctypes.string_at(address - 1, 2)
+        return CALLS["gemm"](a, b, *others, **options)
+
+    known["gemm"] = fences.guarded(beyond)
+    found = [run(one, known, FencedMemory()).wrong for one in gemms if 0 not in one.operands["a"].shape]
+    assert any("begin of a buffer" in wrong for wrong in found)
+    assert any("end of a buffer" in wrong for wrong in found)

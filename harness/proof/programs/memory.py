@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from harness.proof.programs.program import View
+from harness.proof import fences
+from harness.proof.programs.program import Program, View
 
 
 class Memory(Protocol):
@@ -45,6 +48,26 @@ class HostMemory:
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
         return np.array(array)
+
+
+class FencedMemory(HostMemory):
+    """Arrays of NumPy beside memory that may not be touched, on a side that the bytes decide: for `tight` programs."""
+
+    def place(self, buffer: np.ndarray) -> np.ndarray:
+        return fences.fenced(buffer, fences.SIDES[zlib.crc32(buffer.tobytes()) % 2], "a buffer")
+
+
+def tight(program: Program) -> Program:
+    """Return the program with buffers that begin and end with what lies in them."""
+    views = [*program.operands.values(), *program.out]
+    spans = [[view.span for view in views if view.buffer == number] for number in range(len(program.buffers))]
+    bounds = [(min(low for low, _ in some), max(end for _, end in some)) if some else (0, 0) for some in spans]
+    moved = [replace(view, offset=view.offset - bounds[view.buffer][0]) for view in views]
+    count = len(program.operands)
+    operands = dict(zip(program.operands, moved[:count], strict=True))
+    return replace(
+        program, operands=operands, out=tuple(moved[count:]), buffers=tuple(end - low for low, end in bounds)
+    )
 
 
 class CupyMemory:
