@@ -126,7 +126,7 @@ def marks(record: Mapping[str, Any]) -> list[str]:
         if any(samples):
             sentences.append(f"{condition} in {sum(samples)} of {len(samples)} samples")
     seen = record.get("all_cores") or {}
-    if seen and seen["gain"] < FREE_CORES * seen["threads"]:
+    if {"gain", "threads"} <= seen.keys() and seen["gain"] < FREE_CORES * seen["threads"]:
         sentences.append(
             f"cores not free: {seen['threads']} threads of a register loop do {seen['gain']:.2f} times the work"
         )

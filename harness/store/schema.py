@@ -115,6 +115,8 @@ INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
         ("readings", "*"): list,
         ("readings", "*", "*"): list,
         ("load", "*"): _NUMBER,
+        ("all_cores", "*"): _NUMBER,
+        ("clock", "nominal_mhz"): _NUMBER,
         ("left_out", "*"): str,
         ("loops", "*"): _NUMBER,
         ("warm_up_calls", "*"): _NUMBER,
@@ -154,7 +156,8 @@ def flaw(record: Record) -> str | None:
     absent = [name for name in _MACHINE if kind == "machine" and name not in record["machine"]]
     if absent:
         return f"machine without {', '.join(absent)}"
-    return next(filter(None, (_inner_flaw(record, path, expected) for path, expected in INNER[kind].items())), None)
+    found = next(filter(None, (_inner_flaw(record, path, expected) for path, expected in INNER[kind].items())), None)
+    return found or (_not_read(record["readings"]) if kind == "cell" else None)
 
 
 def _inner_flaw(record: Any, path: tuple[str, ...], expected: type | UnionType) -> str | None:
@@ -176,6 +179,13 @@ def _is_of(value: Any, expected: type | UnionType) -> bool:
 
 def _not_of(name: str, value: Any, expected: type | UnionType) -> str:
     return f"{name} {str(value)[:MOST_SHOWN]!r}, not of type {getattr(expected, '__name__', expected)}"
+
+
+def _not_read(readings: Mapping[str, list[list[Any]]]) -> str | None:
+    """Return the first readings that are not numbers, each or None for a sample; None: there are none."""
+    by_name = ((name, process) for name, by_process in readings.items() for process in by_process)
+    wrong = next((pair for pair in by_name if not {*map(type, pair[1])} <= {int, float, bool, type(None)}), None)
+    return None if wrong is None else _not_of(f"readings.{wrong[0]}", wrong[1], _NUMBER)
 
 
 def _are_samples(samples_ns: list[Any]) -> bool:

@@ -126,7 +126,7 @@ def _into(out: Pair, a: Any, b: Any, semiring: str | Semiring, backend: str, thr
             return _copied(results, out)
         if is_computed_into(arrays, plain, arguments.inputs.values()):
             _compute(arguments, backend, threads, options, plain)
-            return out
+            return out[0], out[1]
         return _copied(_compute(arguments, backend, threads, options), out)
 
 
