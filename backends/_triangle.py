@@ -62,6 +62,14 @@ class Triangle(Composite):
             options["block"] = max(-(-problem.m // BLOCKS), self.fewest_rows)
         return Plan(problem, machine.threads, None, options)
 
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return that of the base; operands may be whole, of which a triangle of A is a part."""
+        return self.part_error(plan, _whole(plan.problem), operands)
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return False: a base is as accurate as ordinary sums, unless it is named."""
+        return False
+
     def parts(self, plan: Plan, operands: Operands, arrays: Any) -> list[Callable[[], object]]:
         """Return the calls that compute the product, to be made in this order.
 

@@ -69,6 +69,11 @@ class Composite(Backend):
         base = self.find_base(plan.options["base"], problem)
         return prepare(base, make_plan(base, problem, machine.detect().with_threads(plan.threads)), operands)
 
+    def part_error(self, plan: Plan, problem: Problem, operands: Operands) -> float:
+        """Return the `extra_error` of the base of `plan` for `problem`, a part of the product or all of it."""
+        base = self.find_base(plan.options["base"], problem)
+        return base.extra_error(make_plan(base, problem, machine.detect()), operands)
+
     def _able(self, problem: Problem) -> dict[str, Backend]:
         """Return the possible bases by name, the highest step first."""
         return {

@@ -20,6 +20,9 @@ from harness.errors import ProblemError
 from harness.operands import span
 from harness.tuning import static_order
 
+# Of a float32: the bits of its exponent and of its fraction, and the least subnormal number.
+_EXPONENT, _FRACTION, _LEAST = 0x7F800000, 0x007FFFFF, 2.0**-149
+
 
 class Arrays:
     """Arrays of NumPy, and objects that `numpy.asarray` takes. Another kind overrides what differs.
@@ -176,7 +179,15 @@ class CupyArrays(Arrays):
         return out
 
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
-        return x.astype(dtype) if x.dtype != dtype else x
+        if x.dtype == dtype:
+            return x
+        wide = x.astype(dtype)
+        if x.dtype != np.float32 or dtype != np.float64:
+            return wide
+        # CuPy's kernels take subnormal numbers of float32 for zeros, but not integers for such
+        bits, module = x.view(np.int32), self.module
+        subnormal = module.copysign((bits & _FRACTION) * _LEAST, wide)
+        return module.where(bits & _EXPONENT, wide, subnormal)
 
     def overlaps(self, x: Any, y: Any) -> bool:
         # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor

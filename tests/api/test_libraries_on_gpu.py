@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.gpu._cuda import device
-from harness import ProblemError, axpy, gemm, gemm_argk, gemv, ger, paths, registry, symv, syr, syrk
+from harness import ProblemError, axpy, einsum, gemm, gemm_argk, gemv, ger, paths, registry, symv, syr, syrk
 from harness.interface import Backend, HostExecution
 from harness.linalg import hessenberg, qr, refine, trsm
 from harness.plan import Plan
@@ -308,3 +308,13 @@ def test_what_does_not_go_together(torch):
         gemm(there.detach(), negated)
     with pytest.raises(ProblemError, match=r"out=torch\.empty"):
         gemm(there.detach(), there.detach(), out=torch.empty(3, 3, device="cuda"))
+
+
+def test_subnormal_numbers_of_float32_are_kept_where_they_are_converted():
+    cupy = pytest.importorskip("cupy")
+    x = np.array([[1e-40, -1e-45], [3e-39, np.inf]], np.float32)
+    narrow, one = cupy.asarray(x), cupy.eye(2, dtype=np.float64)
+    assert np.array_equal(einsum("ij->ji", narrow, dtype="float64").get(), x.T.astype(np.float64))
+    narrow[1, 1] = x[1, 1] = 2
+    for _ in range(2):
+        assert np.array_equal(gemm(narrow, one).get(), x.astype(np.float64))

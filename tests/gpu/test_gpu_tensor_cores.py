@@ -13,6 +13,7 @@ from backends.gpu._tensor.residue_product import Residues, add_residue_products
 from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
+from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
 from harness.tuning.gpu import thin_tiles
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
@@ -270,6 +271,28 @@ def test_what_is_cut_off_beside_subnormal_operands_is_stated(backend):
     operands.a[0, 1], b[0, 0] = 2, 1
     assert backend.extra_error(plan, operands) == 0
     assert not backend.loosens(problem), "no other backend of 16 bits is as fast"
+
+
+def test_triangles_are_as_accurate_as_their_parts():
+    """A whole product has the error of the base, and auto takes either."""
+    composite = BACKENDS["gpu-triangle"]
+    problem = product((2, 2, 2), operand_dtype=np.dtype(np.float16), triangle="a")
+    a = np.array([[65504, 0], [2.0**-24, 1]], np.float16)
+    operands = Operands(a, a.copy(), None, np.empty((2, 2), np.float32))
+    plan = Plan(problem, 1, None, {"base": "gpu-tensor-core"})
+    parts = BACKENDS["gpu-tensor-core"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(composite), "_able", lambda self, problem: {parts.name: parts})
+        whole = dataclasses.replace(problem, triangle="")
+        error = composite.extra_error(plan, operands)
+        assert error == parts.extra_error(parts.plan(whole, detect()), operands) > 0
+    assert not composite.loosens(problem)
+
+
+def test_cublas_leaves_an_alpha_of_0_to_others_where_a_sum_may_be_infinite():
+    for narrow, wide, is_taken in (("float16", "float32", False), ("int8", "int32", True)):
+        problem = product((8, 8, 8), dtype=wide, operand_dtype=np.dtype(narrow), alpha=0)
+        assert (CUBLAS.declines(problem) is None) == is_taken
 
 
 # 3xTF32 by wgmma, which a machine without a GPU does not choose.

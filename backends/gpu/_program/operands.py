@@ -56,6 +56,8 @@ class GpuOperands:
         self._out = operands.out
         stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns("out", self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
+        if is_triangle and not is_on_device(self._out):  # all of it comes back, also what the product leaves as it is
+            self.buffers["out"][...] = device.upload(self._out)
         is_copied = is_on_device(self._out) and not stays
         self._below = device.cupy().tri(self._out.shape[-2], dtype=np.bool_) if is_copied and is_triangle else None
         self._argk = argk

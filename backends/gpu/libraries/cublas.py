@@ -66,10 +66,11 @@ class Cublas(Rung):
             return "cuBLAS computes plus_times only"
         if problem.input_dtype.name not in _TYPES or (problem.dtype.kind != "f" and not problem.is_mixed):
             return "cuBLAS takes floats, and int8 with sums in int32"
+        is_scaled = problem.is_mixed and problem.alpha is not None and problem.dtype.kind == "f"
+        if is_scaled and not (np.isfinite(problem.alpha) and problem.alpha):
+            return "an infinite alpha makes NaN of sums that are zero, and cuBLAS zeros of all sums by one of 0"
         if is_widened(problem):
             return None
-        if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
-            return "an infinite alpha would make NaN of sums that are zero"
         if problem.input_dtype.name == "int8" and (problem.k % _INT8_STEP or problem.n % _INT8_STEP):
             return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
         return None
