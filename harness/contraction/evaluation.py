@@ -103,11 +103,12 @@ class Evaluation:
         if out is None:
             out = Labelled(self._arrays.empty(view.shape, self._dtype), self._output)
         out.array[...] = view.copy() if self._arrays.overlaps(out.array, view) else view
-        add = self._semiring.add
         # as in longer sums, a NaN is absent, and any byte of a bool but 0 is true, a 1
-        is_number = self._dtype.kind == "f" and self._sums_one_term() and add.is_selective
-        if add.ufunc is not None and (is_number or self._dtype.kind == "b"):
-            add.ufunc(out.array, self._semiring.zero(self._dtype), out=out.array)
+        add, x, zero = self._semiring.add, out.array, self._semiring.zero(self._dtype)
+        if add.ufunc is not None and self._dtype.kind == "b":
+            add.ufunc(x, zero, out=x)
+        elif add.ufunc is not None and self._dtype.kind == "f" and self._sums_one_term() and add.is_selective:
+            x[...] = self._arrays.module.where(x == x, x, zero)  # noqa: PLR0124 CuPy's minimum flushes subnormal numbers
         return out
 
     def _sums_one_term(self) -> bool:

@@ -228,8 +228,10 @@ def _compare_floats(
         wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
         error = np.abs(wide_got - wide_expected)
         right = (numbers & (error <= allowed)) | (got == expected) | (np.isnan(got) & np.isnan(expected))
-        # Where the terms are so large that their sum may overflow, the order of summation decides whether it does.
-        may_overflow = magnitude + allowed >= largest
+        # Where the terms are so large that their sum may overflow, the order of summation decides whether it does. Of
+        # narrow operands alpha multiplies the sums.
+        shrinks = problem.is_mixed and problem.alpha is not None and 0 < abs(problem.alpha) < 1
+        may_overflow = (magnitude / abs(problem.alpha) if shrinks else magnitude) + allowed >= largest
         reached = np.isinf(expected) & (np.sign(wide_expected) * wide_got + allowed >= largest)
         right |= may_overflow & (reached | ~np.isfinite(got))
         scale = np.where(numbers & (allowed > 0), allowed, np.inf)

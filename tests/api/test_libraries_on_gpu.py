@@ -160,6 +160,7 @@ def test_work_is_in_pytorchs_current_stream(torch, semiring, spy):
     a, b = (torch.ones(256, 256, device="cuda") for _ in range(2))
     out = torch.empty(256, 256, device="cuda")
     gemm(a, b, semiring=semiring, out=out)
+    gemm(a, b, backend="gpu-spy")  # the first product loads cuBLAS, for longer than the stream sleeps
     side = torch.cuda.Stream()
     torch.cuda.synchronize()
     for value, options in ((2.0, {"out": out}), (3.0, {})):

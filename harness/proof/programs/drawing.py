@@ -156,8 +156,9 @@ def _einsum(draw: Draw, kind: Combination, limits: Limits, *, has_one: bool) -> 
     sizes = {x: draw.choice((1, 2, 3, 5, 8, 17, 33) if len(names) < 5 else (1, 2, 3, 4)) for x in names}
     if draw.integers(0, 19) == 0:
         sizes[draw.choice(names)] = 0
-    # an axis of one operand of several that have it may have the size 1, and is repeated
-    common = [x for x in names if sum(x in term for term in terms) > 1 and all(term.count(x) < 2 for term in terms)]
+    # an axis of one operand of several that have it may have the size 1, and is repeated; not one that is summed, which
+    # the others then sum alone, and a NaN of terms between infinities is lost (docs/einsum.md)
+    common = [x for x in result if sum(x in term for term in terms) > 1 and all(term.count(x) < 2 for term in terms)]
     single = draw.choice(common) if common and draw.integers(0, 5) == 0 else ""
     where = draw.choice([i for i, term in enumerate(terms) if single in term])
     forms = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from harness import machine, registry
 from harness.errors import VerificationError
-from harness.interface import make_plan
+from harness.interface import Backend, make_plan
 from harness.operands import Operands, lower_triangle
+from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof import reference
 from harness.proof.programs.program import Program, View, semiring_of
@@ -178,9 +180,18 @@ def _extra_error(program: Program, problem: Problem, operands: Operands) -> floa
     if program.backend != "auto":
         backend = registry.find(program.backend)
         plan = make_plan(backend, problem.of_one(), machine.detect())
-        products = np.ndindex(problem.batch)
-        extra = max([extra, *(backend.extra_error(plan, operands.at(index)) for index in products)])
-    return extra
+    elif problem.is_mixed and (found := _on_tensor_cores()) is not None:
+        backend, plan = found, Plan(problem.of_one(), 1)
+    else:
+        return extra
+    return max([extra, *(backend.extra_error(plan, operands.at(index)) for index in np.ndindex(problem.batch))])
+
+
+@functools.cache
+def _on_tensor_cores() -> Backend | None:
+    """Return the backend for what auto accepts of tensor cores beside subnormal operands; None without a GPU."""
+    entries = (entry for entry in registry.discover() if entry.name == "gpu-tensor-core" and not entry.unavailable())
+    return next((entry.backend for entry in entries), None)
 
 
 def _check_above(program: Program, problem: Problem, before: list[np.ndarray], result: np.ndarray) -> None:
