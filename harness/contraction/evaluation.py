@@ -104,11 +104,12 @@ class Evaluation:
             out = Labelled(self._arrays.empty(view.shape, self._dtype), self._output)
         out.array[...] = view.copy() if self._arrays.overlaps(out.array, view) else view
         # as in longer sums, a NaN is absent, and any byte of a bool but 0 is true, a 1
-        add, x, zero = self._semiring.add, out.array, self._semiring.zero(self._dtype)
+        add, values, zero = self._semiring.add, out.array, self._semiring.zero(self._dtype)
         if add.ufunc is not None and self._dtype.kind == "b":
-            add.ufunc(x, zero, out=x)
+            add.ufunc(values, zero, out=values)
         elif add.ufunc is not None and self._dtype.kind == "f" and self._sums_one_term() and add.is_selective:
-            x[...] = self._arrays.module.where(x == x, x, zero)  # noqa: PLR0124 CuPy's minimum flushes subnormal numbers
+            # CuPy's minimum and maximum take subnormal numbers for zeros
+            values[...] = self._arrays.module.where(values == values, values, zero)  # noqa: PLR0124 NaN
         return out
 
     def _sums_one_term(self) -> bool:
