@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from tests._support import tracked
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,8 +161,9 @@ def installed(request):
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("source", blocks("python"))
-def test_example(source, tmp_path, monkeypatch):
+def test_example(source, tmp_path, monkeypatch, stored_results):
     """Examples that import mpi4py are programs for several ranks."""
+    monkeypatch.setitem(harness.results.__kwdefaults__, "folder", stored_results)
     if "mpi4py" not in source and 'backend="dist-' not in source:
         exec(compile(source, "example", "exec"), {"__name__": "example"})
         return
