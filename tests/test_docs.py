@@ -164,6 +164,9 @@ def installed(request):
 def test_example(source, tmp_path, monkeypatch, stored_results):
     """Examples that import mpi4py are programs for several ranks."""
     monkeypatch.setitem(harness.results.__kwdefaults__, "folder", stored_results)
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "results").symlink_to(stored_results)
+    monkeypatch.chdir(tmp_path)
     if "mpi4py" not in source and 'backend="dist-' not in source:
         exec(compile(source, "example", "exec"), {"__name__": "example"})
         return
