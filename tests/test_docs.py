@@ -36,7 +36,7 @@ LONG = (
     "history",
     "kernel",
 )
-LONG_OPTIONS = {"--peaks"}
+LONG_OPTIONS = {"--peaks", "--fuzz", "--program", "--sanitize"}
 NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "export", "source", "module")
 NOT_OURS += ("mpiexec", "mpirun", "srun")
 
