@@ -22,7 +22,10 @@ def names(pattern: str) -> list[str]:
 
 
 def link_results(folder: Path) -> None:
-    """Fill `folder` with the tracked results: links, and where a file has changed since, what git holds of it."""
+    """Fill `folder` with the tracked results: links, and where a file has changed since, what git holds of it.
+
+    Nothing can be written through these links (`refuse_others`).
+    """
     changed = _listed("diff-files", "--name-only", "--relative", "--", RESULTS)
     for name in names(f"{RESULTS}/**/*.*"):
         path = folder / Path(name).relative_to(RESULTS)
@@ -36,6 +39,8 @@ def link_results(folder: Path) -> None:
 def refuse_others() -> None:
     """Let every test fail that opens or lists results or figures of this clone, also where there are only tracked ones.
 
+    Or that writes to them, by whatever name.
+
     A process cannot take such a hook back.
     """
     if IS_HELD:
@@ -43,9 +48,12 @@ def refuse_others() -> None:
 
 
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:
-    if event in ("open", "os.listdir", "os.scandir") and "experiments" in str(arguments[0]):
-        # No `resolve`, which would follow the links of `link_results`.
-        path = os.path.abspath(str(arguments[0]))  # noqa: PTH100
+    if event not in ("open", "os.listdir", "os.scandir"):
+        return
+    name, writes = str(arguments[0]), event == "open" and int(str(arguments[2])) & (os.O_WRONLY | os.O_RDWR)
+    if writes or "experiments" in name:
+        # Links, as of `link_results`, are for readers.
+        path = os.path.realpath(name) if writes else os.path.abspath(name)  # noqa: PTH100
         assert not path.startswith(_REFUSED), f"{path} may be a user's own: take it from the fixture stored_results"
 
 

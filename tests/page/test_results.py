@@ -32,11 +32,13 @@ def test_holds_the_cells_and_the_finding(ladder):
 
 
 @pytest.mark.skipif(not tracked.IS_HELD, reason="no git holds the project")
-def test_a_test_that_reads_what_a_user_has_measured_fails():
+def test_a_test_that_reads_what_a_user_has_measured_or_writes_to_it_fails(stored_results):
     with pytest.raises(AssertionError, match="take it from the fixture stored_results"):
         harness.results("ladder", machine=LADDER)
     with pytest.raises(AssertionError, match="stored_results"):
         (places.RESULTS / LADDER / "report.md").read_text(encoding="utf-8")
+    with pytest.raises(AssertionError, match="stored_results"):
+        (stored_results / LADDER / "report.md").open("a", encoding="utf-8")
 
 
 def test_draws_itself_without_a_network(ladder):

@@ -136,14 +136,18 @@ def changed_sources(monkeypatch):
     monkeypatch.setattr(provenance, "changed", lambda: (MINE,))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["run", "ladder"], ["plot"], ["report"], ["history"], ["report", "--readme", provenance.ROOT / "README.md"]],
-)
-def test_commands_refuse_to_write_evidence_from_changed_sources(changed_sources, command):
-    raised = invoke(*command).exception
+@pytest.mark.parametrize("command", [["run", "ladder"], ["plot"], ["report"], ["history"], ["report", "--readme"]])
+def test_commands_refuse_to_write_evidence_from_changed_sources(changed_sources, command, tmp_path, monkeypatch):
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    is_of_readme = "--readme" in command
+    folder, readme = tmp_path / ("elsewhere" if is_of_readme else "experiments"), tmp_path / "README.md"
+    readme.write_text("")
+    record(folder / "results", "quick")
+    places = ["--results", folder / "results", "--figures", folder / "figures"]
+    raised = invoke(*command, *[readme] * is_of_readme, *places).exception
     assert isinstance(raised, HarnessError)
     assert MINE in raised.got
+    assert ("README.md" in raised.what) == is_of_readme
 
 
 @pytest.mark.parametrize("options", [["--allow-dirty"], ["--preset", "smoke"]])

@@ -170,7 +170,8 @@ def test_windows_line_ends_are_read(journal):
 def test_a_text_that_is_no_unicode_is_written_as_json_has_it(journal):
     journal.append([numbered(1, text="a name that is not UTF-8: \udcff")])
     (found,) = journal.lines()
-    assert found.record["text"].endswith("\udcff")
+    assert found.record["text"].endswith(r": \udcff"), "what can be printed"
+    assert found.text.endswith(rb': \udcff"}')
     journal.path.read_bytes().decode("utf-8", errors="strict")
 
 
