@@ -67,7 +67,7 @@ def killed_while_timed(*, threads: int, **arguments: Any) -> GemmTask:
     return made
 
 
-def findings_of_one_kernel(*, backend: str, depth: str) -> Iterator[dict[str, str]]:
+def findings_of_one_kernel(*, backend: str, **_: Any) -> Iterator[dict[str, str]]:
     """Yield what `harness.proof.contract.findings` does, for one kernel."""
     for finding in contract.check_kernel(registry.find(backend), SEMIRINGS["min_plus"], np.dtype(np.int16)):
         yield dataclasses.asdict(finding)
