@@ -56,6 +56,12 @@ class Array:
     def astype(self, dtype: Any) -> Array:
         return Array(self.values.astype(dtype), self.device.id)
 
+    def __and__(self, bits: int) -> Array:
+        return Array(self.values & bits, self.device.id)
+
+    def __mul__(self, factor: float) -> Array:
+        return Array(self.values * factor, self.device.id)
+
     def fill(self, value: Any) -> None:
         self.values.fill(value)
 
@@ -93,6 +99,12 @@ class Gpus:
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         poisoned = np.frombuffer(b"\xa5" * (int(np.prod(shape)) * np.dtype(dtype).itemsize), dtype)
         return Array(poisoned.reshape(shape).copy(), self.current)
+
+    def copysign(self, x: Array, y: Array) -> Array:
+        return Array(np.copysign(x.values, y.values), self.current)
+
+    def where(self, where: Array, x: Array, y: Array) -> Array:
+        return Array(np.where(where.values, x.values, y.values), self.current)
 
     def broadcast_to(self, x: Array, shape: tuple[int, ...]) -> Array:
         return Array(np.broadcast_to(x.values, shape), x.device.id)
