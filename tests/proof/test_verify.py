@@ -282,3 +282,15 @@ def test_empty_products_pass() -> None:
     for size in ((0, 3, 2), (3, 0, 2), (0, 0, 0)):
         problem = Problem(*size)
         verify(problem, *_solved(problem), seed=1)
+
+
+def test_the_squares_of_a_scaled_operand_are_right_though_they_round_nine_times() -> None:
+    semiring, f32, alpha = Semiring.of("plus", "sqdiff"), np.float32, np.float32(0.1)
+    problem = Problem(40, 40, 1, semiring, np.dtype(f32), alpha=float(alpha))
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a, b = rng.random((40, 1), f32) * 4 - 2, rng.random((1, 40), f32) * f32(1e-3)
+        right = (b - (a - alpha) ** 2) ** 2
+        verify(problem, Operands(a, b, None, right), right, seed=1)
+        with pytest.raises(VerificationError):
+            verify(problem, Operands(a, b, None, right), right * f32(1 + 1e-5), seed=1)
