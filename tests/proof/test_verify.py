@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -294,3 +295,13 @@ def test_the_squares_of_a_scaled_operand_are_right_though_they_round_nine_times(
         verify(problem, Operands(a, b, None, right), right, seed=1)
         with pytest.raises(VerificationError):
             verify(problem, Operands(a, b, None, right), right * f32(1 + 1e-5), seed=1)
+
+
+def test_sums_of_narrow_operands_may_overflow_before_alpha_shrinks_them() -> None:
+    narrow = np.dtype(ml_dtypes.bfloat16)
+    problem = Problem(1, 1, 2, dtype=np.dtype(np.float32), operand_dtype=narrow, alpha=0.75)
+    a, b = np.full((1, 2), 1.5e19, narrow), np.full((2, 1), 1.5e19, narrow)
+    overflowed = np.full((1, 1), np.inf, np.float32)
+    verify(problem, Operands(a, b, None, overflowed), overflowed, seed=1)
+    with pytest.raises(VerificationError):
+        verify(problem, Operands(a / narrow.type(2), b, None, overflowed), overflowed, seed=1)
