@@ -1,6 +1,6 @@
 """Measured ceilings of this machine: pairs per second out of registers, bytes per second out of each level of memory.
 
-`peak` runs the generated micro-kernel without its loads (`_simd.register_loop`), so only the arithmetic units bound it.
+`peak` runs the arithmetic of the micro-kernel without its loads (`_simd.register_loop`): only its units bound it.
 `bandwidth` sums an array of a given size again and again; the size decides which cache it comes from. Either can be
 timed in turns with a product, so that what slows the machine down slows both. The sums are of
 integers: an addition of floats takes several cycles, and some processors load more from L1 meanwhile. Both are tasks
@@ -88,8 +88,8 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
 
     Of the widest vector unit, or of the one called `unit`.
 
-    On each thread the mr x nv vectors of a register tile are extended `steps` times, an even number, by x (x) y, where
-    x = y = one. A result is lane 0 of all of them together.
+    On each thread the unit's `chains` vectors are extended `steps` times, an even number, by x (x) y of ones.
+    A result is lane 0 of all of them together.
 
     Raises
     ------
@@ -104,10 +104,10 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
     if ops is None:
         raise Declined("declined", f"no vector code for {semiring} over {dtype}")
     word, bits, one = (WORD, WORD_BITS, -1) if element.kind == "b" else (element, 1, 1)
-    key = KernelKey(ops, word.name, found.name, found.mr, found.nv)
+    key = KernelKey(ops, word.name, found.name, found.chains, 1)
     results, number = np.empty(threads, word), word.type(one)
     loop = functools.partial(register_loop(key, threads), steps, number, number, results)
-    term, terms = _TERM.get(ops.multiply, one), steps * key.mr * key.nv
+    term, terms = _TERM.get(ops.multiply, one), steps * found.chains
     sums = {"plus": term * terms, "times": term**terms, "lxor": term if terms % 2 else 0}
     expected = np.asarray(sums.get(ops.add, term)).astype(word)
     pairs = terms * key.lanes * bits * threads

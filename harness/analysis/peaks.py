@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Iterable, Sequence
 
 from harness.analysis import rates
@@ -10,6 +11,11 @@ from harness.store.store import Cell
 
 # What the records of all peaks contain: the role of their case, or the name of their contender.
 IN_RECORDS = b'peak"'
+
+# The fact of a peak that products beat by more than chance, as something else ran meanwhile: in words, by their run.
+MISSED, MOST_PERCENT = "missed_by", 101
+# Contenders whose operations are counted as those of the product, and that compute fewer, or by narrower numbers.
+_WITH_LESS_WORK = ("scipy ", "cpu-strassen", "factors of ")
 
 
 def is_any_peak(cell: Cell) -> bool:
@@ -20,6 +26,41 @@ def is_any_peak(cell: Cell) -> bool:
 def kind(cell: Cell) -> Hashable:
     """Return the semiring, dtype, threads and device, which a peak and the cells it bounds have in common."""
     return rates.axis(cell, "semiring"), rates.axis(cell, "dtype"), cell.threads, rates.axis(cell, "device")
+
+
+def is_bounded(cell: Cell) -> bool:
+    """Return whether `cell` is a contender whose every operation is one of those that its peak counts."""
+    operands = cell.axes.get("operands", "")
+    is_narrow = operands not in ("", "float32", rates.axis(cell, "dtype"))  # which some units multiply many at once
+    return not (rates.is_roof(cell) or is_narrow or cell.contender.startswith(_WITH_LESS_WORK))
+
+
+def without_missed(cells: Sequence[Cell]) -> list[Cell]:
+    """Return `cells`, with the fact `MISSED` for each peak of the host that one of them beats.
+
+    No percentage is taken of such a peak in the run that beats it, nor in any if that is its own. Then another run's
+    may hold for the same cells.
+    """
+    found = list(cells)
+    while beaten := _beaten(found):
+        for place, peak in enumerate(found):
+            if by_run := beaten.get(id(peak)):
+                missed = {**peak.facts.get(MISSED, {}), **by_run}
+                found[place] = dataclasses.replace(peak, facts={**peak.facts, MISSED: missed})
+    return found
+
+
+def _beaten(cells: Sequence[Cell]) -> dict[int, dict[str, str]]:
+    """Return by peak, as its id, and by run which cell has more than `MOST_PERCENT` of it, in words."""
+    peaks, beaten = peaks_by_kind(cells), dict[int, dict[str, str]]()
+    for cell in cells:
+        peak = nearest(cell, peaks.get(kind(cell), [])) if cell.is_ok and is_bounded(cell) else None
+        if peak and not rates.is_on_device(cell) and cell.rate > min(peak.rate, roof_rate(peak)):
+            share = interval_of_peak(cell, [peak])
+            if share and share.estimate > MOST_PERCENT:
+                words = f"{cell.contender} reaches {share.estimate:.0f} % of it ({rates.size(cell)})"
+                beaten.setdefault(id(peak), {})[cell.run] = words
+    return beaten
 
 
 def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:
@@ -41,8 +82,9 @@ def nearest(cell: Cell, peaks: Sequence[Cell]) -> Cell | None:
     """Return that of `peaks`, all of the kind of `cell`, that was measured in turns with it, else the fastest of a run.
 
     That is the run of `cell`; else the last before it, else the first after it. So a peak that is measured later
-    changes nothing where there is one of the same run, or an earlier one.
+    changes nothing where there is one of the same run, or an earlier one. One that was missed holds for none.
     """
+    peaks = [peak for peak in peaks if not {cell.run, peak.run} & set(peak.facts.get(MISSED, ()))]
     beside = next((peak for peak in peaks if rates.in_turns(peak, cell)), None)
     if beside is not None:
         return beside
@@ -79,7 +121,7 @@ def interval_of_peak(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
     both. Of any other peak the fastest call counts.
     """
     peak = peak_of(cell, cells)
-    if peak is None or rates.is_roof(cell) or not cell.is_ok:
+    if peak is None or not cell.is_ok or not (is_bounded(cell) or rates.is_on_device(cell)):
         return None
     share = (
         rates.speed_up(cell, peak)

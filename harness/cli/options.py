@@ -146,6 +146,7 @@ def recorded(
         stores = presets.stores_of(results, slug, preset)
         cells = presets.cells_of_machine(stores)
         cells += presets.superseded(stores, cells, peaks.IN_RECORDS, peaks.is_any_peak)
+        cells = peaks.without_missed(cells)
         machine = stores[-1].machine()
         for records in stores:
             for notice in records.notices:

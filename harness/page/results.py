@@ -167,7 +167,8 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     others = [name for records in stores for name in records.experiments() if name != experiment]
     roofs = [cell for cell in presets.cells_of_machine(stores, others) if rates.is_peak(cell)]
     roofs += presets.superseded(stores, [*cells, *roofs], peaks.IN_RECORDS, rates.is_peak)
-    return Results(known[experiment], stores[-1].machine(), tuple(cells), tuple(roofs))
+    found = tuple(peaks.without_missed([*cells, *roofs]))
+    return Results(known[experiment], stores[-1].machine(), found[: len(cells)], found[len(cells) :])
 
 
 def _measured(root: Path, slug: str, experiment: str) -> list[Store]:

@@ -110,8 +110,8 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
     With u the unit roundoff of the dtype, gamma_n = n u / (1 - n u), and s the smallest normal number:
 
     * plus: ``gamma_(k+3) (|alpha||A||B| + |beta||C|) + (k + 3) s``. It covers k - 1 sums in any order, a rounding each
-      for the term, alpha, and the sum with C, and underflow. Of sqdiff with alpha k + 9. Source: Higham, "Accuracy and Stability"
-      (2002), 3.5.
+      for the term, alpha, and the sum with C, and underflow. Of sqdiff with alpha k + 9. Source: Higham, "Accuracy and
+      Stability" (2002), 3.5.
     * logaddexp: ``2 gamma_(k+3) (|D| + 4) + gamma_3 M``, M the largest ``|alpha (x) A|`` of the row, 0 without alpha.
       A rounding of r, a term or a partial sum, passes to D with its weight ``w = exp(r - D)``. So it counts ``u w |r|
       <= u (w |D| + 1/e)``, and those of all terms ``u (|D| + log(k+1))``, however large A and B are. k sums, with 3 u

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.analysis import answers, calibration, caveats, rates
+from harness.analysis import answers, calibration, caveats, peaks, rates
 from harness.experiment import Experiment
 from harness.store.store import Cell
 
@@ -47,11 +47,23 @@ def section(cells: Sequence[Cell], more: Sequence[str], results: Path, mark: str
     tally = ", ".join(f"{len(alike)} {status}" for status, alike in by_status.items())
     lines = [
         f"{rates.plural(len(cells), 'cell')}: {tally}.",
+        *_missed_peaks(cells),
         *_calibration(results),
         *(f"{note}." for note in (caveats.of_code(cells), mark) if note),
         *more,
     ]
     return "## What to keep in mind\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def _missed_peaks(cells: Sequence[Cell]) -> list[str]:
+    """Return in a sentence which peaks products have beaten; mostly nothing."""
+    missed = {
+        f"{cell.axes['semiring']} {cell.axes['dtype']} on {rates.plural(cell.threads, 'thread')}": words
+        for cell in cells
+        for words in cell.facts.get(peaks.MISSED, {}).values()
+    }
+    described = "; ".join(f"{peak} ({words})" for peak, words in missed.items())
+    return [f"Peaks that were missed, and are not used: {described}."] if missed else []
 
 
 def _calibration(results: Path) -> list[str]:

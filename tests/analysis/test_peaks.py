@@ -9,7 +9,7 @@ import pytest
 from harness.analysis import answers, caveats, peaks, rates
 from harness.cli import options
 from harness.experiment import load_all
-from harness.report import machine_report
+from harness.report import closing, machine_report
 from harness.report.figures import drawing
 from harness.store.store import Store
 from tests._support import planted_store
@@ -58,6 +58,49 @@ def test_what_is_measured_later_changes_no_percentage(experiment):
 def test_a_peak_in_turns_comes_before_all_others():
     own = dataclasses.replace(peak("2026-01-02", 40.0), case=PRODUCT.case)
     assert peaks.peak_of(product("2026-01-02"), [peak("2026-01-02", 60.0), own]) is own
+
+
+def reaching(rate, run, **changes):
+    """Return the product at a rate [G operations/s]."""
+    return dataclasses.replace(product(run), samples_ns=[[PRODUCT.facts["operations"] / rate] * 3], **changes)
+
+
+def test_a_peak_that_a_product_beats_holds_for_nothing_and_the_report_says_so():
+    beaten, other = peak("2026-01-02", 50.0), peak("2026-01-01", 70.0)
+    faster, slower = reaching(51.0, "2026-01-02"), reaching(40.0, "2026-01-02")
+    checked = peaks.without_missed([faster, slower, beaten, other])
+    assert [peaks.percent_of_peak(cell, checked) for cell in checked[:2]] == pytest.approx(
+        [100 * 51 / 70, 100 * 40 / 70]
+    )
+    (said,) = closing._missed_peaks(checked)
+    assert "plus_times float64 on 1 thread (cpu-simd reaches 102 % of it (n=" in said
+    again = peaks.without_missed([reaching(72.0, "2026-01-02"), beaten, other])
+    assert peaks.percent_of_peak(again[0], again) is None
+
+
+def test_a_peak_of_another_run_is_refuted_in_that_run_alone():
+    known = peak("2026-01-01", 50.0)
+    checked = peaks.without_missed([reaching(60.0, "2026-01-02"), reaching(40.0, "2026-01-03"), known])
+    assert [peaks.percent_of_peak(cell, checked) for cell in checked[:2]] == [None, pytest.approx(80)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"contender": "cpu-strassen"}, {"contender": "scipy CSR"}, {"axes": {**PRODUCT.axes, "operands": "float16"}}],
+    ids=["strassen", "sparse", "narrow"],
+)
+def test_less_work_than_is_counted_refutes_no_peak_and_has_no_percentage(changes):
+    cells = [reaching(80.0, "2026-01-02", **changes), peak("2026-01-02", 50.0)]
+    assert peaks.without_missed(cells) == cells
+    assert peaks.percent_of_peak(cells[0], cells) is None
+
+
+def test_no_stored_product_is_above_its_peak(stored_results):
+    for _, recorded, _ in options.recorded(stored_results, None):
+        by_kind = peaks.peaks_by_kind(recorded)
+        for cell in recorded:
+            if not rates.is_on_device(cell):
+                assert (peaks.percent_of_peak(cell, by_kind.get(peaks.kind(cell), ())) or 0) <= peaks.MOST_PERCENT
 
 
 def test_a_superseded_peak_holds_for_cells_of_its_time_and_is_shown_nowhere():

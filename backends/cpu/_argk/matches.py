@@ -60,7 +60,7 @@ def compile_compare(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_car
 def _emit_compare(ops: Operations, dtype: np.dtype[Any], steps: int) -> Emit:
     """Return the emitter of `compile_compare`."""
     chunk, word, itemsize, begins = min(steps, WORD_BITS), word_of(steps), dtype.itemsize, chunk_begins(steps)
-    code = VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1), dtype)
+    code = VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1, 1), dtype)
     is_float = dtype.kind == "f"
     # no term of a NaN of A equals anything: a test of A is cheaper than the careful (x)
     term = ops._replace(is_careful=ops.is_careful and not is_float).term

@@ -87,7 +87,7 @@ class BlockTracker:
     ) -> None:  # fmt: skip
         code = self._code
         masked = (BLOCK_BYTES,) if code.masks and self._numbers_code.masks else ()
-        number_code = VectorCode(VectorUnit("numbers", (), code.lanes, 1, 1, masked), BLOCK)
+        number_code = VectorCode(VectorUnit("numbers", (), code.lanes, 1, 1, 1, masked), BLOCK)
         edges = [None] * (self._vectors - 1) + [code.edge(b, lanes)]
         number_edges = edges if code.masks == number_code.masks else [*edges[:-1], lanes]
 

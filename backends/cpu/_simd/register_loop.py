@@ -1,7 +1,8 @@
-"""Peak of the arithmetic units alone: the generated micro-kernel without its loads.
+"""Peak of the arithmetic units alone: the instructions of the micro-kernel on accumulators, without its loads.
 
-The same instructions extend the same tile of accumulators, but A and B are registers from beginning to end. The rate of
-a kernel divided by the rate of this loop is its percentage of peak.
+A and B are registers from beginning to end. There are as many accumulators as registers hold beside the temporaries of
+a term: more than hide the latency of any (+), and none of them is spilled. The rate of a kernel divided by the rate of
+this loop is its percentage of peak.
 """
 
 from __future__ import annotations
@@ -64,22 +65,22 @@ def _tile_intrinsic(key: KernelKey) -> Any:
 
     @emits(element, types.intp, element, element)
     def tile(builder: Builder, iterations: Value, x: Value, y: Value) -> Value:
-        of_a = code.splat(builder, x)
-        of_b = [_opaque(builder, code.vector, code.splat(builder, y)) for _ in range(key.nv)]
+        hidden = functools.partial(_opaque, builder, code.vector)
 
-        def step(totals: list[Value]) -> list[Value]:
-            if operations.multiply == "pair":  # constant terms, which LLVM would add all at once
-                totals = [_opaque(builder, code.vector, total) for total in totals]
+        def step(state: list[Value]) -> list[Value]:
+            of_a, of_b, *totals = state
             extended = []
-            for i in range(key.mr):
-                # empty assembly hides the value, so that LLVM does not hoist the term out of the loop
-                row = _opaque(builder, code.vector, of_a)
-                extended += [
-                    operations.extend(code, builder, totals[i * key.nv + j], row, of_b[j]) for j in range(key.nv)
-                ]
-            return extended
+            for total in totals:
+                # Empty assembly in place hides values, so that LLVM computes each term anew. It is no instruction.
+                of_a, of_b = hidden(of_a), hidden(of_b)
+                # A constant term would be added all at once.
+                before = hidden(total) if operations.multiply == "pair" else total
+                extended.append(operations.extend(code, builder, before, of_a, of_b))
+            return [of_a, of_b, *extended]
 
-        totals = v.loop(builder, iterations, [code.constant(operations.zero)] * (key.mr * key.nv), step)
+        operands = [code.splat(builder, value) for value in (x, y)]
+        zeros = [code.constant(operations.zero)] * (key.mr * key.nv)
+        _, _, *totals = v.loop(builder, iterations, [*operands, *zeros], step)
         total = functools.reduce(lambda c, t: operations.combine(code, builder, c, t), totals)
         return builder.extract_element(total, v.index(0))
 
