@@ -5,12 +5,15 @@
     loop 3  ic over m by mc   pack a block of A  packed_a in L2
     loop 2  jr over nc by nr  micro-panel of B   in L1
     loop 1  ir over mc by mr  micro-tile of C    in registers
-            p  over kc by 1   micro-kernel       sixteen pairs a step from eight loaded values
+            p  over kc by 1   micro-kernel       four rows of sums a step from one row of B and four elements of A
 
 Threads share loop 3: all have the row-panel of B in common, and each packs the blocks of A that it computes.
 
-    packed_a  (mc/mr, mr, kc)  micro-panels of A: mr rows, k fastest
-    packed_b  (nc/nr, nr, kc)  micro-panels of B transposed: nr rows, k fastest
+    packed_a  (mc/mr, kc, mr)  micro-panels of A: its mr elements of a step lie side by side
+    packed_b  (nc/nr, kc, nr)  micro-panels of B: its row of nr elements is a vector
+
+mr is 4, and nr two vectors: 8 columns of float64 by AVX2. With ``nr=4`` the tile is the 4x4 of the course there: one
+vector a row, whose loads cannot keep up with the arithmetic.
 
 Packing fills the last micro-panel up with the semiring's zero, so the micro-kernel only sees whole panels. It writes a
 whole tile into scratch, and `store` copies the part that exists into C. No other code handles edges.
@@ -18,7 +21,8 @@ whole tile into scratch, and `store` copies the part that exists into C. No othe
 Packing widens the operands of a mixed product; the micro-kernel sees panels of the dtype of the sums alone.
 
 Options change one idea. With ``packing="off"`` the micro-kernel reads rows where they lie (`_ladder.in_place`), with
-``simd="off"`` its sums are of scalars, and by `parallel_loop` threads share another loop (`_ladder.shared_loops`).
+``simd="off"`` its sums are of scalars (`_ladder.scalar_tile`), and by `parallel_loop` threads share another loop
+(`_ladder.shared_loops`).
 
 Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), section 4; loop names after
 Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work on DGEMM by OpenMP.
@@ -29,6 +33,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import numba
@@ -41,6 +46,9 @@ from backends.cpu._ladder import in_place, shared_loops, shares
 from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults
+from backends.cpu._ladder.row import build_rows, lengths_of_row, sums_of_row
+from backends.cpu._ladder.scalar_tile import build_micro_kernel as build_scalar_micro_kernel
+from backends.cpu._vector.inlined import inlined
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.interface.nest import Nest
@@ -49,7 +57,7 @@ from harness.operands import CACHE_LINE, Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import Semiring
-from harness.tuning.cpu import PACKED_MR, PACKED_NR, packed_blocking
+from harness.tuning.cpu import PACKED_MR, packed_blocking
 
 OPTIONS = {"parallel_loop": shares.LOOPS, "packing": (ON, OFF), "simd": SIMD}
 
@@ -59,7 +67,7 @@ class Packed(Backend):
 
     name = "cpu-packed"
     step = 40
-    idea = "panels packed in the order they are read, and a 4x4 tile of C in registers: eight loads for sixteen pairs"
+    idea = "panels packed in the order they are read, and a tile of C in registers, four rows of two vectors: six loads for eight"
     source = "Goto and van de Geijn (2008), section 4; course work on DGEMM by OpenMP: packed 4x4 micro-kernel"
     calls_libraries = False
     takes = frozenset({"mixed"})
@@ -78,32 +86,32 @@ class Packed(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the five block sizes by the caches; threads share the blocks of A."""
-        return Plan(problem, machine.threads, packed_blocking(problem, machine), defaults(OPTIONS))
+        wide, *narrow = lengths_of_row(problem.dtype)
+        nr = narrow[0] if narrow and problem.n <= narrow[0] else wide
+        return Plan(problem, machine.threads, packed_blocking(problem, machine, nr), defaults(OPTIONS))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the packed panels."""
         blocking, problem = plan.blocking, plan.problem
         assert blocking is not None
-        if (blocking.mr, blocking.nr) != (PACKED_MR, PACKED_NR):
-            raise PlanError(
-                f"{self.name}: the register block is fixed",
-                expected=f"mr={PACKED_MR}, nr={PACKED_NR}",
-                got=str(blocking),
-            )
+        if blocking.mr != PACKED_MR or blocking.nr not in lengths_of_row(problem.dtype):
+            legal = " or ".join(map(str, lengths_of_row(problem.dtype)))
+            expected = f"mr={PACKED_MR}, nr={legal}"
+            raise PlanError(f"{self.name}: no such register block", expected=expected, got=str(blocking))
         chosen = choices(plan, OPTIONS)
         if chosen["packing"] == OFF:
-            vectorizes = chosen["simd"] == ON
-            unpacked = in_place.prepare(plan, operands, build_micro_kernel, build_store, vectorizes=vectorizes)
+            unpacked = in_place.prepare(plan, operands, build_micro_kernel, build_store)
             return KernelExecution(plan, operands, unpacked)
-        macro_kernel = address_of(build_macro_kernel(problem.semiring, problem.dtype, chosen["simd"]))
+        macro_kernel = address_of(build_macro_kernel(problem.semiring, problem.dtype, blocking.nr, chosen["simd"]))
         if chosen["parallel_loop"] != shares.LOOPS[0]:
+            pack_b_panel = build_pack_b_panel(blocking.nr)
             shared = shared_loops.prepare(plan, macro_kernel, pack_a, pack_b_panel, empty_panels)
             return KernelExecution(plan, operands, shared)
         mc, nc, kc, mr, nr = dataclasses.astuple(blocking)
         k_cur, blocks = max(min(kc, problem.k), 1), max(-(-problem.m // mc), 1)
-        packed_a = empty_panels((blocks, mc // mr, mr, k_cur), problem.dtype)
-        packed_b = empty_panels((min(nc // nr, -(-problem.n // nr)), nr, k_cur), problem.dtype)
-        five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem))
+        packed_a = empty_panels((blocks, mc // mr, k_cur, mr), problem.dtype)
+        packed_b = empty_panels((min(nc // nr, -(-problem.n // nr)), k_cur, nr), problem.dtype)
+        five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem), nr)
         zero = problem.semiring.zero(problem.dtype)
         # Threads claim one block after the other where some get two; else claims change nothing, and cost 4 us. They
         # are set here, not in the loops, so that their code can be kept; and for each run, since Numba has one object.
@@ -117,15 +125,16 @@ class Packed(Backend):
 
 
 @functools.cache
-def build_five_loops(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> Any:
+def build_five_loops(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any], nr: int) -> Any:
     """Compile loops 5, 4 and 3 around a macro-kernel that is given by its address."""
+    pack_b_panel = build_pack_b_panel(nr)
 
     def five_loops(
         a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, mc: int, nc: int, kc: int, zero: Any,
         packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any,
     ) -> None:  # fmt: skip
         """Compute ``out := [out (+)] a (x) b``."""
-        (m, k), n, nr = a.shape, b.shape[1], packed_b.shape[1]
+        (m, k), n = a.shape, b.shape[1]
         for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_end = min(jc + nc, n)
             for pc in range(0, k, kc):  # loop 4: blocks of k; the first one may store C, every later one adds to it
@@ -145,10 +154,9 @@ def build_five_loops(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.d
 
 
 @functools.cache
-def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], simd: int | str = ON) -> Any:
+def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: int | str = ON) -> Any:
     """Compile loops 2 and 1: every micro-panel of a row-panel of B against every micro-panel of a block of A."""
-    micro_kernel, store = build_micro_kernel(semiring, dtype), build_store(semiring, dtype)
-    mr, nr = PACKED_MR, PACKED_NR
+    micro_kernel, store, mr = build_micro_kernel(semiring, dtype, nr, simd), build_store(semiring, dtype, nr), PACKED_MR
 
     def macro_kernel(packed_a: np.ndarray, packed_b: np.ndarray, k_cur: int, c: np.ndarray, accumulate: bool) -> None:
         """Compute ``c := [c (+)] block of A (x) row-panel of B``, m_cur x n_cur."""
@@ -159,94 +167,105 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], simd: int | str
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
     signature = (scratch(dtype, 3), scratch(dtype, 3), types.intp, output(dtype), types.boolean)
-    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON)(macro_kernel)
+    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON, joins_lanes=simd == ON)(macro_kernel)
 
 
-def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Return ``micro_kernel(a, b, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, 4 rows each.
+def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: int | str = ON) -> Any:
+    """Return ``micro_kernel(a, b, k_cur, tile)``: ``tile[i, j] := (+)_p a[p, i] (x) b[p, j]``.
 
-    Eight loaded values serve sixteen pairs, and sixteen independent sums hide the latency of the addition. The scalars
-    are written out because Numba keeps scalars, not arrays, in registers. LLVM's loop vectoriser makes each a vector of
-    partial sums over k. So k is contiguous in a micro-panel here; in BLIS, with vectors along n, mr or nr is.
+    A row of B is loaded once and serves four rows of C, each by one element of A in all lanes. With two vectors a row
+    six loads serve eight vectors of pairs, and eight sums hide the latency of the addition: it takes four cycles, and
+    two can begin in each. With one vector a row, five loads serve four, and odd steps of k have sums of their own.
     """
-    add, multiply, zero = operators(semiring, dtype)
+    if simd == OFF or numba.config.DISABLE_JIT:
+        return build_scalar_micro_kernel(semiring, dtype)
+    load, zeros, extend, combine, lane = build_rows(semiring, dtype, nr)
+    splits = sums_of_row(dtype, nr, PACKED_MR) > 1
+
+    @inlined
+    def step(c: Any, a: np.ndarray, b: np.ndarray, p: int) -> Any:
+        """Return four rows of C one step of k further."""
+        y = load(b.ctypes.data + p * b.strides[0])
+        c0, c1, c2, c3 = c
+        return extend(c0, a[p, 0], y), extend(c1, a[p, 1], y), extend(c2, a[p, 2], y), extend(c3, a[p, 3], y)
 
     @numba.njit(error_model="numpy")
     def micro_kernel(a: np.ndarray, b: np.ndarray, k_cur: int, tile: np.ndarray) -> None:
         """Compute the tile over the first k_cur steps of the panels."""
-        c00 = c01 = c02 = c03 = zero
-        c10 = c11 = c12 = c13 = zero
-        c20 = c21 = c22 = c23 = zero
-        c30 = c31 = c32 = c33 = zero
-        x0, x1, x2, x3 = a[0, :k_cur], a[1, :k_cur], a[2, :k_cur], a[3, :k_cur]
-        y0, y1, y2, y3 = b[0, :k_cur], b[1, :k_cur], b[2, :k_cur], b[3, :k_cur]
-        for p in range(x0.size):  # sixteen pairs from eight loaded values
-            a0, a1, a2, a3 = x0[p], x1[p], x2[p], x3[p]
-            b0, b1, b2, b3 = y0[p], y1[p], y2[p], y3[p]
-            c00, c01 = add(c00, multiply(a0, b0)), add(c01, multiply(a0, b1))
-            c02, c03 = add(c02, multiply(a0, b2)), add(c03, multiply(a0, b3))
-            c10, c11 = add(c10, multiply(a1, b0)), add(c11, multiply(a1, b1))
-            c12, c13 = add(c12, multiply(a1, b2)), add(c13, multiply(a1, b3))
-            c20, c21 = add(c20, multiply(a2, b0)), add(c21, multiply(a2, b1))
-            c22, c23 = add(c22, multiply(a2, b2)), add(c23, multiply(a2, b3))
-            c30, c31 = add(c30, multiply(a3, b0)), add(c31, multiply(a3, b1))
-            c32, c33 = add(c32, multiply(a3, b2)), add(c33, multiply(a3, b3))
-        tile[0, 0], tile[0, 1], tile[0, 2], tile[0, 3] = c00, c01, c02, c03
-        tile[1, 0], tile[1, 1], tile[1, 2], tile[1, 3] = c10, c11, c12, c13
-        tile[2, 0], tile[2, 1], tile[2, 2], tile[2, 3] = c20, c21, c22, c23
-        tile[3, 0], tile[3, 1], tile[3, 2], tile[3, 3] = c30, c31, c32, c33
+        even = zeros(), zeros(), zeros(), zeros()
+        odd = even
+        begin = 0
+        if splits:
+            for half in range(k_cur // 2):
+                even, odd = step(even, a, b, 2 * half), step(odd, a, b, 2 * half + 1)
+            begin = k_cur // 2 * 2
+        for p in range(begin, k_cur):
+            even = step(even, a, b, p)
+        for i in range(tile.shape[0]):
+            row = combine(even[i], odd[i])
+            for j in range(tile.shape[1]):
+                tile[i, j] = lane(row, j)
 
     return micro_kernel
 
 
-def build_store(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+def build_store(semiring: Semiring, dtype: np.dtype[Any], nr: int) -> Any:
     """Return ``store(tile, c, accumulate)``: c := [c (+)] tile on the part of the tile that c has."""
-    add = operators(semiring, dtype).add
+    add, mr = operators(semiring, dtype).add, PACKED_MR
 
     @numba.njit(error_model="numpy")
     def store(tile: np.ndarray, c: np.ndarray, accumulate: bool) -> None:
-        for i in range(min(tile.shape[0], c.shape[0])):
-            for j in range(min(tile.shape[1], c.shape[1])):
-                c[i, j] = add(c[i, j], tile[i, j]) if accumulate else tile[i, j]
+        rows, columns = min(mr, c.shape[0]), min(nr, c.shape[1])
+        if rows == mr and columns == nr:
+            for i in range(mr):  # numbers that the compiler knows: it writes these loops out
+                for j in range(nr):
+                    c[i, j] = add(c[i, j], tile[i, j]) if accumulate else tile[i, j]
+        else:
+            for i in range(rows):
+                for j in range(columns):
+                    c[i, j] = add(c[i, j], tile[i, j]) if accumulate else tile[i, j]
 
     return store
 
 
 def empty_panels(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return an uninitialised work array whose rows begin on cache lines and spread over the cache sets.
-
-    A micro-kernel reads mr + nr rows together. If kc elements were a multiple of 4 KiB, they would share one set of L1,
-    so every row is one cache line longer than needed.
-    """
-    line = CACHE_LINE // dtype.itemsize
-    row = (-(-shape[-1] // line) + 1) * line
-    return aligned_empty((*shape[:-1], row), dtype)
+    """Return uninitialised micro-panels, the last two axes of `shape`, each of which begins on a cache line."""
+    *outer, steps, width = shape
+    line = CACHE_LINE // math.gcd(CACHE_LINE, width * dtype.itemsize)
+    return aligned_empty((*outer, -(-steps // line) * line, width), dtype)
 
 
 @numba.njit(error_model="numpy")
 def pack_a(a: np.ndarray, first: int, begin: int, m_cur: int, k_cur: int, zero: Any, packed: np.ndarray) -> None:
     """Pack the block ``a[first : first + m_cur, begin : begin + k_cur]`` into micro-panels of mr rows."""
-    mr = packed.shape[1]
-    for panel in range((m_cur + mr - 1) // mr):
-        for r in range(mr):
-            i = panel * mr + r
-            row = packed[panel, r]
-            if i < m_cur:
-                for p in range(k_cur):
-                    row[p] = a[first + i, begin + p]
+    for panel in range((m_cur + PACKED_MR - 1) // PACKED_MR):
+        i = panel * PACKED_MR
+        is_whole = i + PACKED_MR <= m_cur
+        for p in range(k_cur):
+            if is_whole:
+                for r in range(PACKED_MR):
+                    packed[panel, p, r] = a[first + i + r, begin + p]
             else:
-                row[:k_cur] = zero
+                for r in range(PACKED_MR):
+                    packed[panel, p, r] = a[first + i + r, begin + p] if i + r < m_cur else zero
 
 
-@numba.njit(error_model="numpy")
-def pack_b_panel(b: np.ndarray, begin: int, first: int, k_cur: int, n_end: int, zero: Any, panel: np.ndarray) -> None:
-    """Pack ``b[begin : begin + k_cur, first : first + nr]`` into one micro-panel; columns from `n_end` on are zero."""
-    nr = panel.shape[0]
-    if first + nr <= n_end:
+@functools.cache
+def build_pack_b_panel(nr: int) -> Any:
+    """Return ``pack_b_panel(b, begin, first, k_cur, n_end, zero, panel)`` for micro-panels of `nr` columns."""
+
+    @numba.njit(error_model="numpy")
+    def pack_b_panel(
+        b: np.ndarray, begin: int, first: int, k_cur: int, n_end: int, zero: Any, panel: np.ndarray
+    ) -> None:
+        """Pack ``b[begin : begin + k_cur, first : first + nr]``; columns from `n_end` on are zero."""
+        is_whole = first + nr <= n_end
         for p in range(k_cur):
-            for r in range(nr):
-                panel[r, p] = b[begin + p, first + r]
-        return
-    for r in range(nr):
-        for p in range(k_cur):
-            panel[r, p] = b[begin + p, first + r] if first + r < n_end else zero
+            if is_whole:
+                for r in range(nr):
+                    panel[p, r] = b[begin + p, first + r]
+            else:
+                for r in range(nr):
+                    panel[p, r] = b[begin + p, first + r] if first + r < n_end else zero
+
+    return pack_b_panel

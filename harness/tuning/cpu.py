@@ -1,8 +1,8 @@
 """Block sizes of the CPU ladder from the sizes of the caches, and numbers of all CPU backends.
 
 The cache model simplifies Low et al., "Analytical Modeling Is Enough for High-Performance BLIS" (2016). A micro-panel
-of B stays in L1, the block of A in L2, and the row-panel of B in L3. Each has a share of its cache that leaves room for
-the data that stream past.
+of B stays in L1, the block of A in L2, and the row-panel of B in L3. The two last have a share of their cache that
+leaves room for the data that stream past.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ KIB = 1 << 10
 ASSUMED_L1D, ASSUMED_L2, ASSUMED_L3 = 32 * KIB, 256 * KIB, 2048 * KIB
 
 # Shares of the caches for data that are reused; the rest is for data that stream past. Half of L2 and L3 after Goto and
-# van de Geijn (2008), section 4.2. Two thirds of L1: kc = 512 beat 342 (half of it) by 5 to 10 % in float64 at
-# n = 1024. Measured 2026-11-20 with cpu-packed on an AMD EPYC (Zen 5), L1d 48 KiB, L2 1 MiB.
+# van de Geijn (2008), section 4.2. Two thirds of L1 for the tiled rung. The micro-panel of B of the packed rung has all
+# of it: kc = 500 beat 250 and 334 by 3 to 15 % at n = 500 and 1000 (Zen 3, L1d 32 KiB, 2026-11-28).
 L1_SHARE, L2_SHARE, L3_SHARE = 2 / 3, 1 / 2, 1 / 2
 
-# Register block of the packed rung: 16 accumulators, as the course builds it.
-PACKED_MR, PACKED_NR = 4, 4
+# Rows of the register block of the packed rung, as the course builds it.
+PACKED_MR = 4
 
 # Longest block of A by the rule of the course.
 COURSE_MC = 64
@@ -46,14 +46,14 @@ def strassen_crossover(base: str) -> int:
     return STRASSEN_CROSSOVER.get(base, STRASSEN_CROSSOVER_OTHERWISE)
 
 
-def packed_blocking(problem: Problem, machine: Machine) -> Blocking:
-    """Choose Goto's five block sizes for `problem`: kc by L1, mc by L2, nc by L3, each split evenly over its size."""
+def packed_blocking(problem: Problem, machine: Machine, nr: int) -> Blocking:
+    """Choose Goto's block sizes for micro-tiles of `nr` columns: kc by L1, mc by L2, nc by L3, each split evenly."""
     size = problem.dtype.itemsize
     l1d, l2, l3 = cache_sizes(machine)
-    kc = split_evenly(problem.k, min(LONGEST_KC, int(l1d * L1_SHARE) // (size * (PACKED_MR + PACKED_NR))), 1)
+    kc = split_evenly(problem.k, min(LONGEST_KC, l1d // (size * nr)), 1)
     mc = split_evenly(problem.m, int(l2 * L2_SHARE) // (size * kc), PACKED_MR, machine.threads)
-    nc = split_evenly(problem.n, int(l3 * L3_SHARE) // (size * kc), PACKED_NR)
-    return Blocking(mc=mc, nc=nc, kc=kc, mr=PACKED_MR, nr=PACKED_NR)
+    nc = split_evenly(problem.n, int(l3 * L3_SHARE) // (size * kc), nr)
+    return Blocking(mc=mc, nc=nc, kc=kc, mr=PACKED_MR, nr=nr)
 
 
 def course_mc(m: int, threads: int) -> int:

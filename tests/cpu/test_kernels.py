@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.row import lengths_of_row
 from backends.cpu._ladder.rows import build_transpose
-from backends.cpu.packed import build_micro_kernel, build_store, empty_panels, pack_a, pack_b_panel
+from backends.cpu.packed import build_micro_kernel, build_pack_b_panel, build_store, empty_panels, pack_a
 from harness import SEMIRINGS, Operands, PlanError, Problem, Semiring, machine, registry
 from harness.operands import CACHE_LINE
 from harness.proof.verify import verify
@@ -28,16 +29,16 @@ VARIANTS = (
     ("cpu-transposed", {}),
     ("cpu-tiled", {"reuse": 1, "mc": 4, "nc": 3, "kc": 5}),
     ("cpu-tiled", {"reuse": 2, "mc": 5, "nc": 4, "kc": 3}),
-    ("cpu-packed", {"parallel_loop": "ic", "mc": 8, "nc": 4, "kc": 6}),
-    ("cpu-packed", {"parallel_loop": "jr", "mc": 4, "nc": 8, "kc": 5}),
-    *(("cpu-packed", {"parallel_loop": loop, "mc": 8, "nc": 8, "kc": 5}) for loop in ("jc", "ir", "ic+jr")),
+    ("cpu-packed", {"parallel_loop": "ic", "mc": 8, "nc": 32, "kc": 6}),
+    ("cpu-packed", {"parallel_loop": "jr", "mc": 4, "nc": 32, "kc": 5}),
+    *(("cpu-packed", {"parallel_loop": loop, "mc": 8, "nc": 32, "kc": 5}) for loop in ("jc", "ir", "ic+jr")),
 )
 SWITCHED = (
     ("cpu-naive", {"loops": "ikj"}),
     ("cpu-naive", {"loops": "jki"}),
     ("cpu-naive", {"loops": "kij"}),
     ("cpu-tiled", {"schedule": "chunks", "mc": 5, "nc": 4, "kc": 3}),
-    ("cpu-packed", {"packing": "off", "mc": 8, "nc": 4, "kc": 6}),
+    ("cpu-packed", {"packing": "off", "mc": 8, "nc": 32, "kc": 6}),
 )
 
 
@@ -92,26 +93,28 @@ def test_without_packing_no_loop_but_ic_is_parallel():
 
 
 def test_packed_refuses_another_register_block():
-    with pytest.raises(PlanError, match="register block is fixed"):
+    with pytest.raises(PlanError, match="no such register block"):
         compute("cpu-packed", Problem(16, 16, 16), {"mr": 2})
 
 
+@pytest.mark.parametrize("simd", ("on", "off"))
+@pytest.mark.parametrize("steps", (0, 1, 2, 7))
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus", "max_times"))
-def test_micro_kernel_times_identity_is_exact_on_both_sides(semiring):
+@pytest.mark.parametrize("lanes", lengths_of_row(FLOAT64))
+def test_micro_kernel_is_exact_over_any_number_of_steps(lanes, semiring, steps, simd):
     ring = SEMIRINGS[semiring]
-    micro_kernel = build_micro_kernel(ring, FLOAT64)
+    micro_kernel = build_micro_kernel(ring, FLOAT64, lanes, simd)
     rng = np.random.default_rng(5)
-    identity = np.full((4, 4), ring.zero(FLOAT64))
-    np.fill_diagonal(identity, ring.one(FLOAT64))
-    block, tile = np.abs(rng.standard_normal((4, 4))), np.empty((4, 4))
-    micro_kernel(block, identity, 4, tile)
-    np.testing.assert_array_equal(tile, block)
-    micro_kernel(identity, block, 4, tile)
-    np.testing.assert_array_equal(tile, block.T)
+    a, b = rng.integers(1, 9, (steps, 4)).astype(float), rng.integers(1, 9, (steps, lanes)).astype(float)
+    tile, expected = np.empty((4, lanes)), np.full((4, lanes), ring.zero(FLOAT64))
+    for p, i, j in np.ndindex(steps, 4, lanes):
+        expected[i, j] = ring.add.function(expected[i, j], ring.multiply.function(a[p, i], b[p, j]))
+    micro_kernel(np.vstack([a, rng.random((2, 4))]), np.vstack([b, rng.random((2, lanes))]), steps, tile)
+    np.testing.assert_array_equal(tile, expected)
 
 
 def test_store_writes_only_the_part_of_the_tile_that_exists():
-    store = build_store(SEMIRINGS["plus_times"], FLOAT64)
+    store = build_store(SEMIRINGS["plus_times"], FLOAT64, 4)
     tile = np.arange(16.0).reshape(4, 4)
     c = np.full((6, 6), -1.0)
     store(tile, c[3:5, 2:5], False)
@@ -124,31 +127,31 @@ def test_store_writes_only_the_part_of_the_tile_that_exists():
 
 def test_pack_a_fills_the_last_micro_panel_with_zeros():
     a = np.arange(35.0).reshape(5, 7)
-    packed = empty_panels((2, 4, 3), FLOAT64)
+    packed = empty_panels((2, 3, 4), FLOAT64)
     pack_a(a, 0, 2, 5, 3, np.inf, packed)
-    np.testing.assert_array_equal(packed[0, :, :3], a[:4, 2:5])
-    np.testing.assert_array_equal(packed[1, 0, :3], a[4, 2:5])
-    assert (packed[1, 1:, :3] == np.inf).all()
+    np.testing.assert_array_equal(packed[0, :3], a[:4, 2:5].T)
+    np.testing.assert_array_equal(packed[1, :3, 0], a[4, 2:5])
+    assert (packed[1, :3, 1:] == np.inf).all()
 
 
-def test_pack_b_panel_transposes_and_fills_columns_that_do_not_exist():
+def test_pack_b_panel_fills_columns_that_do_not_exist():
     b = np.arange(30.0).reshape(5, 6)
-    panel = empty_panels((4, 3), FLOAT64)
-    pack_b_panel(b, 1, 0, 3, 6, np.inf, panel)
-    np.testing.assert_array_equal(panel[:, :3], b[1:4, :4].T)
-    pack_b_panel(b, 1, 4, 3, 6, np.inf, panel)
-    np.testing.assert_array_equal(panel[:2, :3], b[1:4, 4:].T)
-    assert (panel[2:, :3] == np.inf).all()
+    panel = empty_panels((3, 4), FLOAT64)
+    build_pack_b_panel(4)(b, 1, 0, 3, 6, np.inf, panel)
+    np.testing.assert_array_equal(panel[:3], b[1:4, :4])
+    build_pack_b_panel(4)(b, 1, 4, 3, 6, np.inf, panel)
+    np.testing.assert_array_equal(panel[:3, :2], b[1:4, 4:])
+    assert (panel[:3, 2:] == np.inf).all()
 
 
 @pytest.mark.parametrize("dtype", ("float64", "float32", "int16", "bool"))
-def test_panels_begin_on_cache_lines_and_spread_over_cache_sets(dtype):
-    panels = empty_panels((3, 4, 512), np.dtype(dtype))
-    assert panels.shape[:2] == (3, 4)
-    assert panels.shape[2] >= 512
-    assert panels.ctypes.data % CACHE_LINE == 0
-    assert panels.strides[1] % CACHE_LINE == 0
-    assert panels.strides[1] % 4096
+def test_micro_panels_begin_on_cache_lines(dtype):
+    for width in (4, 16):
+        panels = empty_panels((3, 511, width), np.dtype(dtype))
+        assert panels.shape[::2] == (3, width)
+        assert panels.shape[1] >= 511
+        assert panels.ctypes.data % CACHE_LINE == 0
+        assert panels.strides[0] % CACHE_LINE == 0
 
 
 def test_transpose_of_any_size_and_strides():

@@ -9,6 +9,7 @@ import pytest
 from backends.cpu import naive, packed, tiled, transposed
 from backends.cpu._compile.jit import assembly_of
 from backends.cpu._ladder import in_place
+from backends.cpu._ladder.row import lengths_of_row
 from harness import SEMIRINGS, Operands, Problem, machine, registry
 from harness.proof.verify import verify
 
@@ -24,15 +25,17 @@ ON_SCALARS = re.compile(r"\bv?(?:fmadd\d+|mul)sd\b|\bfm(?:add|ul)\s+d\d+")
 
 
 def unpacked(semiring, dtype, simd):
-    parts = packed.build_micro_kernel(semiring, dtype), packed.build_store(semiring, dtype)
-    return in_place.build_macro_kernel(semiring, dtype, *parts, 4, 4, simd == "on")
+    tile = 4, lengths_of_row(dtype)[0]
+    return in_place.build_macro_kernel(semiring, dtype, tile, simd, packed.build_micro_kernel, packed.build_store)
 
 
 BUILD = {
     "cpu-naive": lambda semiring, dtype, simd: naive.build(semiring, dtype, dtype, dtype, simd=simd),
     "cpu-transposed": transposed.build,
     "cpu-tiled": lambda semiring, dtype, simd: tiled.build_tile(semiring, dtype, 2, simd),
-    "cpu-packed": packed.build_macro_kernel,
+    "cpu-packed": lambda semiring, dtype, simd: packed.build_macro_kernel(
+        semiring, dtype, lengths_of_row(dtype)[0], simd
+    ),
     "cpu-packed without packing": unpacked,
 }
 
@@ -40,15 +43,18 @@ BUILD = {
 @pytest.mark.parametrize("simd", ("on", "off"))
 @pytest.mark.parametrize("name", BUILD)
 def test_the_inner_loop_runs_on_vectors_unless_simd_is_off(name, simd):
-    assembly = assembly_of(BUILD[name](PLUS_TIMES, FLOAT64, simd), vectorizes=simd == "on")
-    assert ON_SCALARS.search(assembly)  # a loop over what no vector holds, or all of it
+    is_on = {"vectorizes": simd == "on", "joins_lanes": simd == "on" and name.startswith("cpu-packed")}
+    assembly = assembly_of(BUILD[name](PLUS_TIMES, FLOAT64, simd), **is_on)
+    if simd == "off" or "packed" not in name:
+        assert ON_SCALARS.search(assembly)  # a loop over what no vector holds, or all of it
     assert bool(ON_VECTORS.search(assembly)) is (simd == "on")
 
 
 def test_a_switch_leaves_the_settings_of_numba_as_they_were():
-    before = numba.config.LOOP_VECTORIZE
+    before = numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE
     transposed.build(PLUS_TIMES, FLOAT64, "off")
-    assert before == numba.config.LOOP_VECTORIZE == 1
+    packed.build_macro_kernel(PLUS_TIMES, FLOAT64, 4)
+    assert before == (numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE) == (1, 0)
 
 
 @pytest.mark.parametrize("name", ("cpu-naive", "cpu-transposed", "cpu-tiled", "cpu-packed"))

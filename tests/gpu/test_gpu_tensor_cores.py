@@ -326,8 +326,8 @@ def _cases():
     yield "gpu-bits", product((4096, 4096, 4096), "lor_land", "bool", accumulate=True), {}
 
 
-# Bytes of registers that a thread may spill. Float32 by three products has more parts than registers, where its elements
-# are copied one by one. The pass that packs bools, bound by memory, spills what makes bytes of 0 and 1 of them.
+# Bytes of registers that a thread may spill. Float32 by three products has more parts than registers, where its
+# elements are copied one by one. The pass that packs bools, bound by memory, spills what makes bytes of 0 and 1.
 MOST_SPILLS = {"tensor_core_f32": 160, "pack_bits": 16}
 
 

@@ -48,8 +48,8 @@ def prepare(
     mc, nc, kc, mr, nr = blocking.mc, blocking.nc, blocking.kc, blocking.mr, blocking.nr
     k_cur, zero = max(min(kc, problem.k), 1), problem.semiring.zero(problem.dtype)
     own = (pieces.row_panels,) if pieces.row_panels else ()  # panels of each thread
-    packed_a = empty_panels((*own, pieces.blocks, mc // mr, mr, k_cur), problem.dtype)
-    packed_b = empty_panels((*own, min(nc // nr, -(-problem.n // nr)), nr, k_cur), problem.dtype)
+    packed_a = empty_panels((*own, pieces.blocks, mc // mr, k_cur, mr), problem.dtype)
+    packed_b = empty_panels((*own, min(nc // nr, -(-problem.n // nr)), k_cur, nr), problem.dtype)
     five_loops = (build_row_panels if own else build_five_loops)(dtypes, pack_a, pack_b_panel)
 
     def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
@@ -70,8 +70,8 @@ def build_five_loops(dtypes: Dtypes, pack_a: Any, pack_b_panel: Any, is_parallel
     ) -> None:  # fmt: skip
         """Compute ``out := [out (+)] a (x) b``; a piece is `jr_step` by `ir_step` micro-panels."""
         (m, k), n = a.shape, b.shape[1]
-        at_once, strips, mr = packed_a.shape[0], packed_a.shape[1], packed_a.shape[2]
-        nr = packed_b.shape[1]
+        at_once, strips, _, mr = packed_a.shape
+        nr = packed_b.shape[2]
         blocks = (m + mc - 1) // mc
         for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_end = min(jc + nc, n)
