@@ -17,7 +17,7 @@ from harness.machine import detect
 from harness.store import places
 from tests._support import tracked
 
-LADDER, H200 = "amd-epyc-2-cores", "intel-r-xeon-r-processor-16-cores-nvidia-h200"
+LADDER, H200 = "intel-r-xeon-r-processor-family-6-model-167-2-cores", "intel-r-xeon-r-processor-16-cores-nvidia-h200"
 
 
 @pytest.fixture(scope="module")
