@@ -7,7 +7,9 @@ SHELL := /bin/bash
 PRESET  ?= quick
 BACKEND ?=
 BASE    ?=
-# 1: write results, figures and pages even if sources differ from the commit; what is written is marked.
+# 1: measure into the folders that git holds, and not into those of the user, measured/.
+PUBLISH ?=
+# 1: write what is published even if sources differ from the commit; it is marked.
 ALLOW_DIRTY ?=
 EXTRAS  ?=
 ARGS    ?=
@@ -77,37 +79,38 @@ help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,export  PEERS=  CUPY=cuda12|cuda13  MPI=mpich|system  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,export  PEERS=  CUPY=cuda12|cuda13  MPI=mpich|system  PUBLISH=1  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
+PUBLISHED := --results experiments/results --figures experiments/figures
+PLACE = $(if $(filter-out 0,$(PUBLISH)),$(PUBLISHED))
 
-# Only files of this machine are written: what others have measured and drawn stays as it is. With PRESET=smoke they are
-# in folders of that name, which git ignores: a try of the machinery replaces nothing that is published. The most prominent figures
-# are drawn as soon as their experiment is finished, and all in the end, when every peak is known.
+# No file that git holds is written without PUBLISH=1, and then those of this machine alone. The figure of an experiment
+# is drawn as soon as it is finished, and all in the end, when every peak is known.
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
 experiments: $(TO_MEASURE) ## measure this machine (PRESET=quick), draw its figures, write its report
-	@status=0; $(RUN) -m harness run --draw --preset $(PRESET) $(DIRTY) $(ARGS) || status=$$?; \
+	@status=0; $(RUN) -m harness run --draw --preset $(PRESET) $(PLACE) $(DIRTY) $(ARGS) || status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
-	for command in plot report; do $(RUN) -m harness $$command --preset $(PRESET) --machine this $(DIRTY); done; exit $$status
+	$(RUN) -m harness report --preset $(PRESET) --machine this $(PLACE) $(DIRTY); exit $$status
 
 run: $(TO_MEASURE) ## measure only; what is finished is kept, so that a second call resumes
-	@$(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS)
+	@$(RUN) -m harness run --no-draw --preset $(PRESET) $(PLACE) $(DIRTY) $(ARGS)
 
 # What is published has verdicts: a figure of which more than a fifth of the ratios have none is left out.
-figures: $(INSTALLED) ## redraw the figures of every machine from stored results, those with verdicts
-	@$(RUN) -m harness plot --decided $(DIRTY)
+figures: $(INSTALLED) ## redraw the published figures of every machine, those with verdicts
+	@$(RUN) -m harness plot --decided $(PUBLISHED) $(DIRTY)
 
-report: $(INSTALLED) ## rewrite the report of every machine from stored results
-	@$(RUN) -m harness report $(DIRTY)
+report: $(INSTALLED) ## rewrite the published report of every machine
+	@$(RUN) -m harness report $(PUBLISHED) $(DIRTY)
 
-history: $(INSTALLED) ## write every machine's history: ratios of all stored runs, and where they changed
-	@$(RUN) -m harness history $(DIRTY) $(ARGS)
+history: $(INSTALLED) ## write the history of this machine: ratios of all stored runs, and where they changed
+	@$(RUN) -m harness history $(PLACE) $(DIRTY) $(ARGS)
 
-page: $(WITH_PAGE) ## write all of it as one HTML file to explore, build/page.html
+page: $(WITH_PAGE) ## write your results and the published ones as one HTML file to explore, build/page.html
 	@$(RUN) -m harness page $(ARGS)
 
-readme: $(INSTALLED) ## rewrite the numbers of README.md and docs/index.md from stored results
-	@$(RUN) -m harness report --readme README.md --readme docs/index.md $(DIRTY)
+readme: $(INSTALLED) ## rewrite the numbers of README.md and docs/index.md from published results
+	@$(RUN) -m harness report --readme README.md --readme docs/index.md $(PUBLISHED) $(DIRTY)
 
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)

@@ -21,9 +21,12 @@ _PACKAGES = (
 ).split()
 _SIMD = "sse4_2 avx avx2 fma avx512f avx512bw avx512vl avx512_bf16 amx_tile neon asimd sve".split()
 # Fields that the oldest records do not have: left out where empty, so that keys of those records stay.
-_LATER = ("gpu", "family", "model", "stepping")
+_LATER = ("gpu", "family", "model", "stepping", "host")
+# Fields that decide no time of a product: two hosts of one kind take the same tuned values.
+_NOT_IN_KEY = ("threads", "host")
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_MACHINE_ID = Path("/etc/machine-id")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Machine:
         Of the processor, as it counts itself; on ARM its implementer, part and revision. 0: not known, as in records
         older than these fields. Processors of one name may differ in them: a virtual machine calls Zen 4 (25, 17) and
         Zen 5 (26, 2) alike "AMD EPYC".
+    host : str
+        A hash that tells this machine from others of its model. Empty: not known, as in records older than it.
     """
 
     cpu: str
@@ -71,6 +76,7 @@ class Machine:
     family: int = 0
     model: int = 0
     stepping: int = 0
+    host: str = ""
 
     @property
     def processor(self) -> str:
@@ -101,6 +107,10 @@ class Machine:
         gpus = [(machine.gpu.get("name"), machine.gpus) for machine in (self, other)]
         return same and gpus[0] == gpus[1] and (counted[0] == counted[1] or not all(map(any, counted)))
 
+    def may_be(self, other: Machine) -> bool:
+        """Return whether this is the host of `other`, as far as both are known."""
+        return self.host == other.host or not (self.host and other.host)
+
     @property
     def gpus(self) -> int:
         """How many NVIDIA GPUs there are."""
@@ -108,10 +118,10 @@ class Machine:
 
     @property
     def key(self) -> str:
-        """A short hash of all that makes results comparable; the number of threads is not part of it."""
+        """A short hash of all that makes results comparable; threads and host are not part of it."""
         import hashlib
 
-        record = {name: value for name, value in self.to_json().items() if name != "threads"}
+        record = {name: value for name, value in self.to_json().items() if name not in _NOT_IN_KEY}
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
     def with_threads(self, threads: int) -> Machine:
@@ -154,6 +164,7 @@ def detect() -> Machine:
         family=_number(_first_field(info, "cpu family", "CPU implementer")),
         model=_number(_first_field(info, "model", "CPU part")),
         stepping=_number(_first_field(info, "stepping", "CPU revision")),
+        host=_host(),
     )
 
 
@@ -177,6 +188,17 @@ def tiles_refused() -> str | None:
         if call(ctypes.c_long(_ARCH_PRCTL), ctypes.c_long(request), argument):
             return f"arch_prctl: {os.strerror(ctypes.get_errno())}"
     return None if granted.value >> _TILE_DATA & 1 else "the system says yes and does not do it"
+
+
+def _host() -> str:
+    """Return 12 hexadecimal digits made from the identity that the system was given, or from the host's name.
+
+    The identity itself is not to be published, as its manual says.
+    """
+    import hashlib
+
+    known = _MACHINE_ID.read_text(errors="replace").strip() if _MACHINE_ID.exists() else ""
+    return hashlib.sha256(f"gemm-harness {known or platform.node()}".encode()).hexdigest()[:12]
 
 
 def _first_field(text: str, *names: str) -> str:

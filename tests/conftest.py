@@ -62,7 +62,7 @@ def _no_call_is_remembered() -> None:
 
 @pytest.fixture(scope="session")
 def stored_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of results as `harness.store.places.RESULTS`, with those that git holds and no others."""
+    """Return a folder of results as `harness.store.places.PUBLISHED`, with those that git holds and no others."""
     folder = tmp_path_factory.mktemp("stored")
     tracked.link_results(folder)
     return folder

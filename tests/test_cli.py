@@ -84,8 +84,32 @@ def test_a_run_measures_where_it_is_told_to_and_few_samples_are_not_published(tm
     assert {cell["axes.n"] for cell in cells} == {65}
     assert len({cell["contender"] for cell in cells}) > 1
     draw = ["plot", "strassen", *places, "--figures", str(tmp_path / "figures"), "--allow-dirty"]
-    assert "(4 files)" in harness(*draw).stdout
+    drawn = harness(*draw).stdout
+    assert "(4 files)" in drawn
+    assert is_told(drawn, "strassen")
     assert "(2 files)" in harness(*draw, "--decided").stdout, "errors are no ratios of times"
+
+
+def is_told(output: str, experiment: str) -> bool:
+    """Return whether `output` says what `experiment` has found, and names a figure that is there."""
+    found = re.search(rf"^{experiment}: (.+)\n  (.+\.svg)$", output, re.MULTILINE)
+    return found is not None and Path(found[2]).is_file()
+
+
+def test_a_run_ends_with_what_came_out_the_figure_and_what_to_do_next(tmp_path):
+    places = ["--preset", "smoke", "--results", str(tmp_path / "results"), "--figures", str(tmp_path / "figures")]
+    told = harness("run", "cold_caches", *places)
+    assert is_told(told.stdout, "cold_caches")
+    (command,) = re.findall(r"^next +\S+ -m harness (.+)$", told.stdout, re.MULTILINE)
+    written = harness(*command.split(), "--allow-dirty")
+    assert written.returncode == 0, written.stderr
+    *_, report, figures, last = written.stdout.splitlines()
+    assert Path(report.split()[1]).is_file()
+    assert Path(figures.split()[1], "cold_caches.svg").is_file()
+    assert last.startswith("next ")
+    quiet = harness("run", "cold_caches", *places[:4]).stdout
+    assert "\ncold_caches: " in quiet
+    assert ".svg" not in quiet
 
 
 def test_a_run_of_some_contenders_prints_what_no_report_shows(results, in_process, tmp_path):

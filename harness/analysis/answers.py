@@ -69,11 +69,20 @@ def _largest(cells: list[Cell], side: str, within: str | Sequence[str]) -> list[
 
 
 def of_figure(figure: Figure, of: Shown) -> str:
-    """Return what the cells of a figure have found, and how many of its ratios are undecided if those are many."""
+    """Return what the cells of a figure have found, and how many of its ratios are undecided if those are many.
+
+    If they are most of them, it says so, and nothing is found.
+    """
     if "finding" not in figure.options:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
-    return sentence + _too_many(figure, of) if sentence else ""
+    return sentence and (_nothing_decided(figure, of) or sentence + _too_many(figure, of))
+
+
+def _nothing_decided(figure: Figure, of: Shown) -> str:
+    if figure.options.get("value") == "share" or figure.kind == "model_error":  # they rest on times, and on no ratios
+        return caveats.nothing_decided(caveats.of_times([cell for cell in rates.contenders(of.cells) if cell.is_ok]))
+    return caveats.nothing_decided(undecided(figure, of))
 
 
 def undecided(figure: Figure, of: Shown) -> caveats.Undecided:
@@ -98,7 +107,7 @@ def below_title(figure: Figure, of: Shown) -> str:
     title = of_figure(figure, of)
     if not title:
         return ""
-    places = places_of_figure(figure, of)
+    places = "" if _nothing_decided(figure, of) else places_of_figure(figure, of)
     is_said = caveats.speaks_of_doubt(title)
     return ". ".join(filter(None, [figure.title, caveats.without_doubt(places) if is_said else places]))
 

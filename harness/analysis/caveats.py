@@ -36,7 +36,8 @@ EVEN, FEW = "undecided: level", "undecided: few samples"
 # Shares, as of a peak, and weak scaling ask how much of a rate is left, not who is faster. A time that is surely within
 # this factor of the other one answers.
 LEVEL = 1.05
-_MARK = re.compile(r" \((?:(\d+) of (\d+) )?undecided\)")
+_NOTHING = ": nothing is decided"
+_MARK = re.compile(rf" \((?:(\d+) of (\d+) )?undecided\)|{_NOTHING}")
 _MEANING = {
     EVEN: "the interval of the ratio to the reference contains 1",
     FEW: "too few samples to exclude that the ratio to the reference is chance",
@@ -161,6 +162,7 @@ class Undecided(NamedTuple):
     few: int  # of them for want of samples
     ratios: int  # in all
     samples: int  # the fewest pairs of samples of those
+    disturbed: int = 0  # of them because their times were disturbed
 
 
 def undecided(cells: Iterable[Cell]) -> Undecided:
@@ -170,6 +172,12 @@ def undecided(cells: Iterable[Cell]) -> Undecided:
     found = [without_verdict(_compared(sweep)) for sweep in sweeps]
     undecided, few, ratios = (sum(one[field] for one in found) for field in range(3))
     return Undecided(undecided, few, ratios, min((one.samples for one in found if one.undecided), default=0))
+
+
+def of_times(cells: Sequence[Cell]) -> Undecided:
+    """Return how many times decide nothing by themselves: another program or the host disturbed them."""
+    disturbed = sum(map(analysis_conditions.is_disturbed, cells))
+    return Undecided(disturbed, 0, len(cells), 0, disturbed)
 
 
 def of_code(cells: Sequence[Cell]) -> str:
@@ -214,18 +222,20 @@ def of_shares(pairs: Iterable[tuple[Cell, Cell | None]]) -> Undecided:
     """Return how many shares have no verdict: rates of cells in parts of the rate of another, as of the peak.
 
     Of a share of something that was not measured in turns, or that is no ratio of times, it is whether the cell has
-    too few samples for an interval.
+    too few samples for an interval, or was disturbed: what was taken in turns was disturbed alike, this was not.
     """
     known = list(pairs)
     beside = [(cell, whole) for cell, whole in known if whole is not None and rates.in_turns(cell, whole)]
     alone = [cell for cell, whole in known if whole is None or not rates.in_turns(cell, whole)]
     few = [len(cell.all_samples_ns) for cell in alone if len(cell.all_samples_ns) < FEWEST_FOR_INTERVAL]
+    disturbed = of_times([cell for cell in alone if len(cell.all_samples_ns) >= FEWEST_FOR_INTERVAL]).undecided
     judged = without_verdict(beside, are_shares=True)
     return Undecided(
-        judged.undecided + len(few),
+        judged.undecided + len(few) + disturbed,
         judged.few + len(few),
         len(known),
         min([*few, *([judged.samples] if judged.undecided else [])], default=0),
+        disturbed,
     )
 
 
@@ -252,8 +262,17 @@ def doubt(found: Undecided) -> str:
     return " (undecided)" if found.undecided == found.ratios else f" ({found.undecided} of {found.ratios} undecided)"
 
 
+def nothing_decided(found: Undecided) -> str:
+    """Return the sentence in place of a finding of which more than half the numbers are undecided; else nothing."""
+    if 2 * found.undecided <= found.ratios:
+        return ""
+    if 2 * found.disturbed > found.undecided:
+        return f"{found.disturbed} of {rates.plural(found.ratios, 'time')} were disturbed{_NOTHING}"
+    return f"No verdict on {found.undecided} of {rates.plural(found.ratios, 'ratio')}{_NOTHING}"
+
+
 def speaks_of_doubt(sentence: str) -> bool:
-    """Return whether a sentence has the mark of `doubt`."""
+    """Return whether a sentence has the mark of `doubt`, or says that nothing is decided."""
     return _MARK.search(sentence) is not None
 
 

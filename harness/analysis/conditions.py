@@ -35,6 +35,8 @@ ONE_THREAD = 1.1
 FREE_CORES = 0.9
 # So many sizes are named one by one.
 MOST_SIZES = 4
+# How marks begin of which others are the cause: another program or the host, and no limit of the device itself.
+_BY_OTHERS = ("descheduled", "cores not free", "the host took")
 FEWEST_FIRM = 3  # samples of an end that a sentence names
 
 
@@ -134,6 +136,11 @@ def marks(record: Mapping[str, Any]) -> list[str]:
     if stolen > MOST_STOLEN:
         sentences.append(f"the host took {100 * stolen:.0f} % of the processors")
     return sentences
+
+
+def is_disturbed(cell: Cell) -> bool:
+    """Return whether another program or the host took some of its processors."""
+    return any(mark.startswith(_BY_OTHERS) for mark in marks(cell.record))
 
 
 def descheduled(shares: Sequence[float | None], threads: int) -> list[bool]:

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -39,6 +40,13 @@ def print_lines(*lines: str) -> None:
     """Print lines on stdout as they are."""
     for line in lines:
         typer.echo(line)
+
+
+def shown(path: Path) -> str:
+    """Return a path as one types it here: relative to the working directory if it is below it."""
+    here = Path.cwd()
+    absolute = path.absolute()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else path)
 
 
 def print_json(value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from harness.machine import Machine
     from harness.store.store import Cell, Store
 
+# What an experiment has found that has times and no finding.
+NO_ANSWER = "measured, without an answer"
+# After a report: the last line.
+NEXT = f"next     open the report; {Path(sys.executable)} -m harness page shows it beside the published machines"
 WHOLE_STAYS = "plot, report and compare go on showing the last cases that were measured with all contenders;"
 
 
@@ -34,13 +38,18 @@ def run(
         bool, typer.Option("--fresh", help="Measure all anew; else an interrupted run is resumed.")
     ] = False,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Draw the most prominent figures as soon as their experiment is finished.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--draw/--no-draw",
+            help="Draw the figures in the end, and the most prominent as soon as their experiment is finished. "
+            "[default: unless --results is given without --figures]",
+        ),
+    ] = None,
     results: options.Results = options.RESULTS,
     figures: options.Figures = options.FIGURES,
     allow_dirty: options.AllowDirty = False,
 ) -> None:
-    """Measure experiments; resume a run that was interrupted.
+    """Measure experiments, and say what came out; resume a run that was interrupted.
 
     What is finished is kept at once. Interrupted by Ctrl-C or in any other way, the same command without --fresh goes
     on from there.
@@ -56,6 +65,8 @@ def run(
     _check_only(only, chosen, preset)
     _check_where(places, chosen, preset)
     provenance.require_clean(results / slug_of(results, detect()) / preset, allow_dirty=allow_dirty)
+    if draw is None:  # results that are kept elsewhere would be drawn among others
+        draw = results == options.RESULTS or figures != options.FIGURES
     draw_now = _Drawing(preset, results, figures).draw if draw else None
     try:
         with Progress(on_experiment=draw_now) as progress:
@@ -66,9 +77,13 @@ def run(
         options.complain(f"figures and report of what is finished: {_commands(preset, results, figures)}")
         raise typer.Exit(status_of(ended)) from None
     console.print_counts(progress.counts)
-    console.print_lines("", f"results  {summary.folder}")
     if only:
         _print_part(chosen, store.Store(summary.folder), summary.run)
+    console.print_lines("")
+    if store.Store(summary.folder).experiments():  # a machine may have no case of any
+        _print_outcome(chosen, preset, results, figures if draw else None)
+    next_step = _commands(preset, results, figures, ["report"] if draw else ["plot", "report"])
+    console.print_lines(f"results  {console.shown(summary.folder)}", f"next     {next_step}")
     if summary.counts.get("failed"):
         raise typer.Exit(options.FAILED)
 
@@ -97,7 +112,7 @@ def plot(
         provenance.require_clean(folder, allow_dirty=allow_dirty)
         known.update(cell.experiment for cell in cells)
         drawn = _drawn(chosen, cells, owner, folder, decided=decided)
-        console.print_lines(f"figures  {folder}  ({len(drawn)} files)")
+        console.print_lines(*_outcomes(chosen, cells, drawn), _figures(folder, drawn))
     absent = [name for name in experiments or () if name not in known]
     if absent:
         names = " ".join(absent)
@@ -142,7 +157,9 @@ def report(
         for other in readme or ():
             for of in ([""] if slug == this else []) + [slug]:
                 markers.write_tables(other, chosen, cells, of, mark=mark)
-        console.print_lines(f"report   {written}")
+        console.print_lines(f"report   {console.shown(written)}")
+        if slug == this:
+            console.print_lines(f"figures  {console.shown(shown)}", NEXT)
 
 
 def _print_part(chosen: list[Experiment], store: Store, run: str) -> None:
@@ -161,21 +178,60 @@ def _print_part(chosen: list[Experiment], store: Store, run: str) -> None:
             console.print_lines("", WHOLE_STAYS, f"these are in the store: {listing}")
 
 
+def _tried(chosen: list[Experiment], cells: list[Cell]) -> list[Experiment]:
+    """Return those of `chosen` that the machine of `cells` could do anything of."""
+    from harness.analysis import rates
+
+    tried = {cell.experiment for cell in rates.current(cells) if cell.status in ("ok", "failed")}
+    return [experiment for experiment in chosen if experiment.name in tried]
+
+
 def _drawn(
     chosen: list[Experiment], cells: list[Cell], owner: Machine, folder: Path, *, decided: bool = False
 ) -> list[Path]:
     """Draw the figures of those of `chosen` that `owner` could do anything of, and return their files."""
-    from harness.analysis import rates
     from harness.report.figures import drawing
 
     mark = provenance.mark()
-    tried = {cell.experiment for cell in rates.current(cells) if cell.status in ("ok", "failed")}
     return [
         path
-        for e in chosen
-        if e.name in tried
-        for path in drawing.draw(e, cells, owner, folder, mark=mark, decided=decided)
+        for experiment in _tried(chosen, cells)
+        for path in drawing.draw(experiment, cells, owner, folder, mark=mark, decided=decided)
     ]
+
+
+def _outcomes(chosen: list[Experiment], cells: list[Cell], drawn: Collection[Path]) -> list[str]:
+    """Return what each of `chosen` has found, and below it the file to open: the figure that tells it, if drawn."""
+    from harness.analysis import answers
+    from harness.cli import console
+
+    files = {path.stem: path for path in drawn if path.suffix == ".svg"}
+    lines = []
+    for experiment in _tried(chosen, cells):
+        found = answers.by_name(experiment, cells)
+        lines.append(f"{experiment.name}: {found[experiment.name] or NO_ANSWER}")
+        names = sorted((figure.name for figure in experiment.figures), key=lambda name: not found[name])
+        lines += [f"  {console.shown(files[name])}" for name in names if name in files][:1]
+    return lines
+
+
+def _print_outcome(chosen: list[Experiment], preset: str, results: Path, figures: Path | None) -> None:
+    """Print what this machine has found by experiments; draw their figures, unless `figures` is None."""
+    from harness.cli import console
+
+    ((slug, cells, owner),) = options.recorded(results, preset, [options.THIS])
+    if figures is None:
+        console.print_lines(*_outcomes(chosen, cells, ()))
+        return
+    folder = presets.folder_of(figures, slug, cells)
+    drawn = _drawn(chosen, cells, owner, folder)
+    console.print_lines(*_outcomes(chosen, cells, drawn), _figures(folder, drawn))
+
+
+def _figures(folder: Path, drawn: Collection[Path]) -> str:
+    from harness.cli import console
+
+    return f"figures  {console.shown(folder)}  ({len(drawn)} files)"
 
 
 class _Drawing:
@@ -197,12 +253,12 @@ class _Drawing:
         return "\n".join(f"figure   {path}" for path in drawn if path.suffix == ".svg")
 
 
-def _commands(preset: str, results: Path, figures: Path) -> str:
-    """Return the commands that draw and report what is stored of this machine."""
+def _commands(preset: str, results: Path, figures: Path, names: Sequence[str] = ("plot", "report")) -> str:
+    """Return the commands called `names`, of what is stored of this machine: by default to draw and to report it."""
     chosen = {"--results": (results, options.RESULTS), "--figures": (figures, options.FIGURES)}
     given = [f"{name} {path}" for name, (path, default) in chosen.items() if path != default]
     rest = " ".join(["--preset", preset, "--machine", options.THIS, *given])
-    return " && ".join(f"{Path(sys.executable)} -m harness {command} {rest}" for command in ("plot", "report"))
+    return " && ".join(f"{Path(sys.executable)} -m harness {command} {rest}" for command in names)
 
 
 def _check_only(only: list[str] | None, chosen: list[Experiment], preset: str) -> None:

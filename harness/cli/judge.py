@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain, number
+from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, ToRead, complain, number
 from harness.errors import ExperimentError
+from harness.store import places
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
@@ -116,7 +117,7 @@ def compare(
     presets: Annotated[list[str] | None, typer.Option("--preset", help=ONLY)] = None,
     minimum_effect: Effect = 0.02,
     as_json: AsJson = False,
-    results: Results = RESULTS,
+    results: ToRead = None,
 ) -> None:
     """Compare two stored runs, or two contenders of one: which is faster, by how much, and whether it is the machine.
 
@@ -129,6 +130,7 @@ def compare(
 
     if bool(new) == bool(contenders):
         raise ExperimentError("two things are needed to compare", expected="OLD NEW, or OLD --contenders OWN REFERENCE")
+    results = results or places.to_read()
     before = comparing.side(old, results, presets or (), experiments or ())
     notes: list[str] = []
     if contenders:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # stores and experiments are imported by the commands that re
     from harness.machine import Machine
     from harness.store.store import Cell
 
-RESULTS, FIGURES = places.RESULTS, places.FIGURES
+RESULTS, FIGURES = places.OWN
 
 DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 
@@ -45,6 +45,15 @@ Results = Annotated[
     Path,
     typer.Option(
         "--results", parser=filled_path, metavar="<path>", help="Folder of the stored results; made if need be."
+    ),
+]
+ToRead = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        parser=filled_path,
+        metavar="<path>",
+        help="Folder of the stored results. [default: your own; the published ones until there are any]",
     ),
 ]
 Figures = Annotated[
@@ -116,7 +125,7 @@ def folders_of(results: Path, machines: Sequence[str]) -> list[str]:
 def recorded(
     results: Path, preset: str | None, machines: Sequence[str] = ()
 ) -> Iterator[tuple[str, list[Cell], Machine]]:
-    """Yield the slug, the cells and the fingerprint of each of `machines`, or of all.
+    """Yield the slug, the cells and the fingerprint of each of `machines`, or of all, below `results`.
 
     Cells are of `preset`; without one, each is of the largest preset that has it (`harness.store.presets`), and of
     smoke where a machine has nothing else. The last are peaks that have been superseded: they hold for cells of their
@@ -128,9 +137,9 @@ def recorded(
         If there are none, or none of one of `machines`.
     """
     from harness.analysis import peaks
-    from harness.store import presets, store
+    from harness.store import presets
 
-    slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
+    slugs = _slugs(results, preset)
     chosen = folders_of(results, machines) or slugs
     absent = [name for name in chosen if name not in slugs]
     if absent or not slugs:
@@ -152,6 +161,29 @@ def recorded(
             for notice in records.notices:
                 complain(notice)
         yield slug, cells, machine
+
+
+def holding(preset: str | None, machines: Sequence[str]) -> list[tuple[Path, list[str]]]:
+    """Return the user's own folder of results and the published one, each with those of `machines` that it holds.
+
+    Without `machines` it is all that it holds. A machine that neither holds is asked of the published one, so that the
+    error of `recorded` says so.
+    """
+    own, published = places.OWN.results, places.PUBLISHED.results
+    known = {root: _slugs(root, preset) for root in (own, published)}
+    named = {root: folders_of(root, machines) for root in known}
+    for name, *folders in zip(machines, *named.values(), strict=True):
+        if not any(folder in slugs for folder, slugs in zip(folders, known.values(), strict=True)):
+            return [(published, [name])]
+    held = {root: [slug for slug in slugs if slug in (named[root] or slugs)] for root, slugs in known.items()}
+    return [(root, slugs) for root, slugs in held.items() if slugs] or [(published, [])]
+
+
+def _slugs(results: Path, preset: str | None) -> list[str]:
+    """Return the machines that have results, of `preset` if it is given."""
+    from harness.store import store
+
+    return [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
 
 
 def complain(text: object) -> None:

@@ -11,7 +11,7 @@ from harness.cli import options
 from harness.store import places
 
 # A build output: it is made anew from the store in seconds, and is not kept with it.
-PAGE = places.EXPERIMENTS.parent / "build" / "page.html"
+PAGE = places.HOME / "build" / "page.html"
 
 
 def _page_path(text: str | Path) -> Path:
@@ -23,7 +23,15 @@ def page(
     *,
     preset: options.Stored = None,
     machine: options.Machines = None,
-    results: options.Results = options.RESULTS,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results",
+            parser=options.filled_path,
+            metavar="<path>",
+            help="Folder of the stored results. [default: your own, beside the published ones]",
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", metavar="FILE", parser=_page_path, help="The file to write.")
     ] = PAGE,
@@ -38,8 +46,11 @@ def page(
     from harness.page.recorded import Recorded
     from harness.run import provenance
 
-    stored = options.recorded(results, preset, machine or ())
-    machines = [Recorded(slug, cells, owner, results / slug) for slug, cells, owner in stored]
-    machines.sort(key=lambda own: -len(own.cells))
+    machines = [
+        Recorded(slug, cells, owner, root / slug, is_own=root == places.OWN.results)
+        for root, names in ([(results, machine or ())] if results else options.holding(preset, machine or ()))
+        for slug, cells, owner in options.recorded(root, preset, names)
+    ]
+    machines.sort(key=lambda own: (not own.is_own, -len(own.cells)))
     size = document.write(machines, load_all(), output, mark=provenance.mark())
     console.print_lines(f"page     {output}  ({size / 1e6:.2f} MB)")

@@ -11,17 +11,17 @@ from typing import Annotated, Literal
 import typer
 
 from harness.cli.options import (
-    RESULTS,
     AsJson,
     Machines,
     Preset,
-    Results,
+    ToRead,
     Where,
     complain,
     file_path,
     folders_of,
     values_by_axis,
 )
+from harness.store import places
 
 Status = Literal["ok", "failed", "declined", "missing"]
 Kind = Literal["experiment", "run", "commit", "contender", "cell"]
@@ -48,7 +48,7 @@ def results(
     ] = None,
     samples: Annotated[bool, typer.Option("--samples", help="With --export: a row for each sample.")] = False,
     as_json: AsJson = False,
-    results: Results = RESULTS,
+    results: ToRead = None,
 ) -> None:
     """Show, filter and export what has been recorded; nothing is ever deleted."""
     from harness.analysis import query
@@ -59,6 +59,7 @@ def results(
         raise typer.BadParameter("--samples is for --export FILE: a table on a terminal has no row for each sample")
     if as_json and export:
         raise typer.BadParameter("--json is what is printed, and --export FILE prints no cells: give one of them")
+    results = results or places.to_read()
     chosen = query.Selection(
         machines=folders_of(results, machine or ()),
         presets=[preset] if preset else (),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from harness.analysis import answers, rates
+from harness.analysis import answers, caveats, rates
 from harness.experiment import Experiment, Figure
 from harness.page.headline import headline
 from harness.page.recorded import Recorded
@@ -48,7 +48,7 @@ def _card(recorded: Recorded, experiment: Experiment) -> Card | None:
         is_timed = any(cell.is_ok for cell in rates.contenders(shown.cells))
         finding = answers.of_figure(figure, shown) if is_timed else ""
         if finding:
-            value, meaning = headline(figure, shown)
+            value, meaning = headline(figure, shown) if caveats.greatest_doubt(finding)[0] < 1 else ("", "")
             return Card(
                 experiment=experiment.name,
                 machine=recorded.name,
@@ -78,7 +78,7 @@ def _confidence(figure: Figure, shown: answers.Shown) -> str:
     """Return how sure the finding of a figure is, a word of `CONFIDENCE`."""
     if figure.kind in answers.NOT_TIMED:
         return answers.NOT_TIMED[figure.kind]
-    undecided, _, ratios, _ = answers.undecided(figure, shown)
+    undecided, _, ratios, *_ = answers.undecided(figure, shown)
     timed = [cell for cell in rates.contenders(shown.cells) if cell.is_ok]
     if undecided > answers.MOST_UNDECIDED * ratios or not timed:
         return "low"

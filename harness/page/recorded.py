@@ -31,15 +31,21 @@ class Recorded(NamedTuple):
     cells: list[Cell]
     machine: Machine
     folder: Path  # of its results
+    is_own: bool = False  # the user's, and none of those that are published
 
     @property
     def name(self) -> str:
-        """Processor, cores and GPUs: "AMD EPYC, 2 cores"; with family and model where the folder has them, too."""
+        """Processor, cores and GPUs: "AMD EPYC, 2 cores"; with family and model where the folder has them, too.
+
+        The user's own say so. Another host of the same model has the digits of its folder.
+        """
+        digits = self.slug.removeprefix(self.machine.slug).strip("-") if self.slug.startswith(self.machine.slug) else ""
         told_apart = self.machine.processor if "-family-" in self.slug else self.machine.cpu
         cpu = told_apart.replace("(R)", "").replace(" Processor", "")
         gpu = self.machine.gpu.get("name", "") if self.machine.gpu else ""
         count = f"{self.machine.gpus} x " if self.machine.gpus > 1 else ""
-        return ", ".join(filter(None, [cpu, rates.plural(self.machine.cores, "core"), gpu and count + gpu]))
+        parts = [cpu, rates.plural(self.machine.cores, "core"), gpu and count + gpu, digits, "yours" * self.is_own]
+        return ", ".join(filter(None, parts))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,7 +121,7 @@ class Results:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
-def results(experiment: str, *, machine: str = "", folder: Path | str = places.RESULTS) -> Results:
+def results(experiment: str, *, machine: str = "", folder: Path | str | None = None) -> Results:
     """Return what a machine has measured of an experiment, from stored results.
 
     Parameters
@@ -131,7 +131,7 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     machine : str
         The name of its folder. By default this machine if it has measured the experiment, else the one that did last.
     folder : Path, optional
-        Of the stored results.
+        Of the stored results. By default your own, or the published ones where yours have nothing of it.
 
     Raises
     ------
@@ -142,7 +142,8 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
     """
     from harness.analysis import peaks, rates
     from harness.experiment import load_all
-    from harness.store import presets, store
+    from harness.store import presets
+    from harness.store.folders import slug_of
 
     known = load_all()
     for name, value in {"experiment": experiment, "machine": machine}.items():
@@ -150,11 +151,13 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
             raise ExperimentError(f"results: {name} is no name", expected="a text", got=type(value).__name__)
     if experiment not in known:
         raise ExperimentError.unknown("experiment", experiment, known)
-    root = Path(folder)
-    slugs = [slug for slug in store.machines(root) if _measured(root, slug, experiment)]
-    here, wanted = detect().slug, machine
+    roots = [Path(folder)] if folder is not None else [place.results for place in (places.OWN, places.PUBLISHED)]
+    by_root = {root: _last_times(root, experiment) for root in roots}
+    holds = (root for root, times in by_root.items() if (machine in times if machine else any(times.values())))
+    root = next(holds, roots[-1])
+    slugs, here, wanted = [*by_root[root]], slug_of(root, detect()), machine
     if slugs and not machine:
-        times = {slug: _last_time(root, slug, experiment) for slug in slugs}
+        times = by_root[root]
         machine = here if times.get(here) else max(slugs, key=times.__getitem__)
     cells = presets.cells_of_machine(_measured(root, machine, experiment), [experiment]) if machine in slugs else []
     if not cells:
@@ -178,12 +181,19 @@ def _measured(root: Path, slug: str, experiment: str) -> list[Store]:
     return [records for records in presets.stores_of(root, slug) if experiment in records.experiments()]
 
 
-def _last_time(root: Path, slug: str, experiment: str) -> str:
-    """Return when a machine last timed a cell of the experiment; empty: all that is stored are reasons why not."""
-    from harness.store import presets
+def _last_times(root: Path, experiment: str) -> dict[str, str]:
+    """Return by machine that has the experiment when it last timed a cell of it.
 
-    cells = presets.cells_of_machine(_measured(root, slug, experiment), [experiment])
-    return max((cell.time for cell in cells if cell.is_ok), default="")
+    Empty: all that is stored are reasons why not.
+    """
+    from harness.store import presets, store
+
+    stores = {slug: _measured(root, slug, experiment) for slug in store.machines(root)}
+    return {
+        slug: max((cell.time for cell in presets.cells_of_machine(own, [experiment]) if cell.is_ok), default="")
+        for slug, own in stores.items()
+        if own
+    }
 
 
 def _line(texts: Sequence[str]) -> str:

@@ -94,8 +94,9 @@ def require_clean(*targets: Path, allow_dirty: bool) -> None:
     Parameters
     ----------
     targets : Path
-        Files to be written. Only those below `experiments/` of this checkout, and its README.md, are evidence; those
-        in a folder of preset smoke show that everything works, and are none.
+        Files to be written. Only those below `experiments/` of this checkout, and its README.md, are evidence: what a
+        user measures goes elsewhere, and its cells say that sources had changed. Those in a folder of
+        preset smoke show that everything works, and are none.
     allow_dirty : bool
         Write all the same; the caller marks the output.
 
@@ -112,7 +113,7 @@ def require_clean(*targets: Path, allow_dirty: bool) -> None:
             f"{evidence[0]}: sources of this checkout have changed, so nobody could reproduce what is written there",
             expected=f"sources as in commit {commit()}",
             got=f"changed: {', '.join(files[:_MOST_NAMED])}{more}",
-            fix=f"commit or stash them; or write elsewhere (--results, --figures); or {ALLOW_DIRTY} (make:"
+            fix=f"commit or stash them; or write elsewhere, as without --results and PUBLISH=1; or {ALLOW_DIRTY} (make:"
             " ALLOW_DIRTY=1), and what is written is marked",
         )
 

@@ -172,7 +172,7 @@ class _Runner:
             seconds=sum(self._seconds(experiment, case) for experiment, cases in plan for case in cases),
         )
         begun = {"kind": "run", "run": self.run_id, "machine": self.machine.key, "time": _now()}
-        self.store.append({**begun, "experiments": names, "part": part})
+        self.store.append({**begun, "experiments": names, "part": part}, machine=self.machine)  # the folder is its own
         for experiment, cases in plan:
             self.observer.experiment_started(experiment.name, len(cases))
             for case in cases:

@@ -105,7 +105,7 @@ class Store:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self.notices: list[str] = []
-        self._machines_written: set[tuple[str, str]] = set()
+        self._machines_written: set[tuple[str, str, str]] = set()
 
     def cells(self, experiment: str | None = None) -> list[Cell]:
         """Return the current cells of `experiment`, or of all: for each point on the axes, the latest whole case.
@@ -163,11 +163,15 @@ class Store:
         StoreError
             If nothing has been recorded here.
         """
-        machines = {record["key"]: record for name in self.experiments() for record in self._machines(name)}
+        machines = {record["key"]: record for record in self._fingerprints()}
         if not machines:
             raise StoreError(f"{self.folder}: no results", fix="make experiments")
         runs = [(run["run"], run["machine"]) for run in self._records(RUNS, "run") if run["machine"] in machines]
         return Machine.from_json(machines[max(runs)[1] if runs else max(machines)]["machine"])
+
+    def machines(self) -> list[Machine]:
+        """Return every fingerprint here; none where nothing has been recorded."""
+        return [Machine.from_json(record["machine"]) for record in self._fingerprints()]
 
     def append(self, *records: Mapping[str, Any], machine: Machine | None = None) -> None:
         """Append `records`, all of one experiment or all of the kinds "run" and "done", in one piece.
@@ -184,13 +188,13 @@ class Store:
         if records[0]["kind"] == "cell":
             name, now = str(records[0]["experiment"]), datetime.now(UTC).isoformat()
             lines = [{**record, "appended": now, "position": index} for index, record in enumerate(records)]
-        if machine is not None and not self._has_machine(name, machine.key):
+        if machine is not None and not self._has_machine(name, machine):
             lines.insert(0, {"kind": "machine", "key": machine.key, "machine": machine.to_json()})
         for line in lines:
             assert not schema.lacking(line), f"{line['kind']} without {schema.lacking(line)}"
         self._journal(name).append(lines)
         if machine is not None:
-            self._machines_written.add((name, machine.key))
+            self._machines_written.add((name, machine.key, machine.host))
 
     def unfinished_run(self, machine: Machine, part: Mapping[str, Any] | None = None) -> str | None:
         """Return the run that was started last on `machine` if it was of the same `part`, and has not ended; or None.
@@ -269,8 +273,14 @@ class Store:
                 completed[experiment] = max(done["run"], completed.get(experiment, ""))
         return completed
 
-    def _has_machine(self, name: str, key: str) -> bool:
-        return (name, key) in self._machines_written or any(record["key"] == key for record in self._machines(name))
+    def _fingerprints(self) -> Iterator[Record]:
+        return (record for name in (RUNS, *self.experiments()) for record in self._machines(name))
+
+    def _has_machine(self, name: str, machine: Machine) -> bool:
+        written = (name, machine.key, machine.host)
+        return written in self._machines_written or any(
+            written == (name, record["key"], record["machine"].get("host", "")) for record in self._machines(name)
+        )
 
 
 def machines(results_root: Path | str) -> list[str]:

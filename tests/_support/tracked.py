@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Where commands write by default.
-RESULTS, FIGURES = "experiments/results", "experiments/figures"
+# What git holds, and where commands write by default.
+RESULTS, FIGURES, OWN = "experiments/results", "experiments/figures", "measured"
 
 
 def names(pattern: str) -> list[str]:
@@ -51,7 +51,7 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
     if event not in ("open", "os.listdir", "os.scandir"):
         return
     name, writes = str(arguments[0]), event == "open" and int(str(arguments[2])) & (os.O_WRONLY | os.O_RDWR)
-    if writes or "experiments" in name:
+    if writes or "experiments" in name or OWN in name:
         # Links, as of `link_results`, are for readers.
         path = os.path.realpath(name) if writes else os.path.abspath(name)  # noqa: PTH100
         assert not path.startswith(_REFUSED), f"{path} may be a user's own: take it from the fixture stored_results"
@@ -70,4 +70,4 @@ def _listed(command: str, *arguments: str) -> list[str]:
 
 
 IS_HELD = bool(_listed("ls-files", "--", "pyproject.toml"))
-_REFUSED = tuple(f"{ROOT / folder}{os.sep}" for folder in (RESULTS, FIGURES))
+_REFUSED = tuple(f"{ROOT / folder}{os.sep}" for folder in (RESULTS, FIGURES, OWN))

@@ -27,7 +27,8 @@ def test_two_samples_decide_nothing(name):
     found = list(shown(name, 2))
     assert found
     for figure, of in found:
-        assert answers.of_figure(figure, of).endswith(" (undecided)")
+        assert answers.of_figure(figure, of).endswith(": nothing is decided")
+        assert caveats.greatest_doubt(answers.of_figure(figure, of))[0] == 1, "no report tells it as found"
         assert answers.doubt(figure, of) == " (undecided)", "so it is not published"
     for figure, of in shown(name, 8):
         assert "undecided" not in answers.of_figure(figure, of)
@@ -40,14 +41,47 @@ def test_a_share_that_is_surely_near_all_is_decided():
     times = [time * factor for time, factor in zip(peak.samples_ns[0], apart, strict=True)]
     level = dataclasses.replace(subject, samples_ns=[times])
     assert caveats.without_verdict([(level, peak)]).undecided == 1
-    assert caveats.of_shares([(level, peak)]) == (0, 0, 1, 0)
+    assert caveats.of_shares([(level, peak)]) == (0, 0, 1, 0, 0)
 
 
 def test_a_share_of_what_was_not_measured_in_turns_needs_samples_for_an_interval():
     cell, other = cells(EXPERIMENTS["roofline"])[0], cells(EXPERIMENTS["ladder"])[0]
     few = dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:5]])
-    assert caveats.of_shares([(few, None), (few, other), (cell, None)]) == (2, 2, 3, 5)
-    assert caveats.of_shares([]) == (0, 0, 0, 0)
+    assert caveats.of_shares([(few, None), (few, other), (cell, None)]) == (2, 2, 3, 5, 0)
+    assert caveats.of_shares([]) == (0, 0, 0, 0, 0)
+
+
+def disturbed(cell, **readings):
+    return dataclasses.replace(cell, record={**cell.record, "readings": {**readings}})
+
+
+def test_a_finding_of_times_that_were_mostly_disturbed_is_not_told():
+    """Whether a size costs more than others is no ratio of times taken in turns, so no verdict takes noise out."""
+    experiment = EXPERIMENTS["mv_sizes"]
+    figure, own = experiment.figures[0], cells(experiment)
+    share = {"cpu_share": [[1.0, 0.5, 1.0]]}
+    quiet = answers.of_figure(figure, answers.shown(figure, "mv_sizes", own))
+    assert quiet
+    assert "decided" not in quiet
+    noisy = [disturbed(cell, **share) for cell in own]
+    told = answers.of_figure(figure, answers.shown(figure, "mv_sizes", noisy))
+    count = sum(cell.is_ok and cell.contender == "cpu-simd" for cell in answers.shown(figure, "mv_sizes", own).cells)
+    assert told == f"{count} of {count} times were disturbed: nothing is decided"
+    limited = [disturbed(cell, power_capped=[[1.0, 1.0, 1.0]]) for cell in own]
+    assert answers.of_figure(figure, answers.shown(figure, "mv_sizes", limited)) == quiet, (
+        "it is the device's own limit"
+    )
+    few = [disturbed(cell, **share) if place % 5 == 0 else cell for place, cell in enumerate(own)]
+    assert "nothing is decided" not in answers.of_figure(figure, answers.shown(figure, "mv_sizes", few))
+
+
+def test_disturbed_ratios_that_have_a_verdict_are_told():
+    experiment = EXPERIMENTS["vs_peers"]
+    figure, own = experiment.figures[0], cells(experiment)
+    noisy = [disturbed(cell, cpu_share=[[0.5] * 9]) for cell in own]
+    told = [answers.of_figure(figure, answers.shown(figure, "vs_peers", some)) for some in (own, noisy)]
+    assert told[0]
+    assert told[0] == told[1], "a sample that was disturbed widens the interval of the ratio"
 
 
 @pytest.mark.parametrize("samples", [2, 6])
@@ -58,8 +92,8 @@ def test_shares_of_a_call_on_ranks_need_samples_for_an_interval(samples):
     ]
     figure = EXPERIMENTS["dist_breakdown"].figures[0]
     title = answers.of_figure(figure, answers.shown(figure, "dist_breakdown", own))
-    assert "of a warm call computing" in title
-    assert title.endswith(" (undecided)") == (samples == 2)
+    assert ("of a warm call computing" in title) == (samples == 6)
+    assert title.endswith(": nothing is decided") == (samples == 2)
 
 
 def test_every_judged_finding_is_one():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -16,7 +17,7 @@ from harness.machine import detect
 from harness.store import places
 from tests._support import tracked
 
-LADDER, H200 = "amd-epyc-2-cores", "intel-r-xeon-r-processor-16-cores-nvidia-h200"
+LADDER, H200 = "intel-r-xeon-r-processor-family-6-model-167-2-cores", "intel-r-xeon-r-processor-16-cores-nvidia-h200"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,9 @@ def test_a_test_that_reads_what_a_user_has_measured_or_writes_to_it_fails(stored
     with pytest.raises(AssertionError, match="take it from the fixture stored_results"):
         harness.results("ladder", machine=LADDER)
     with pytest.raises(AssertionError, match="stored_results"):
-        (places.RESULTS / LADDER / "report.md").read_text(encoding="utf-8")
+        (places.PUBLISHED.results / LADDER / "report.md").read_text(encoding="utf-8")
+    with pytest.raises(AssertionError, match="stored_results"):
+        (places.OWN.results / "report.md").read_text(encoding="utf-8")
     with pytest.raises(AssertionError, match="stored_results"):
         (stored_results / LADDER / "report.md").open("a", encoding="utf-8")
 
@@ -72,6 +75,22 @@ def test_without_a_machine_it_is_one_that_has_measured(tmp_path, stored_results)
             (tmp_path / folder / name).write_text(f"{machine}\n{last}\n", encoding="utf-8")
         (found,) = harness.results("gpu_emulation", folder=tmp_path).cells
         assert (found.run == mine["run"]) == is_mine
+
+
+def test_ones_own_results_come_first_and_the_published_ones_stand_in_for_them(tmp_path, stored_results, monkeypatch):
+    own = places.Place(tmp_path / "results", tmp_path / "figures")
+    monkeypatch.setattr(places, "OWN", own)
+    monkeypatch.setattr(places, "PUBLISHED", places.Place(stored_results, tmp_path))
+    assert places.to_read() == stored_results
+    published = harness.results("ladder")
+    shutil.copytree(stored_results / LADDER / "quick", own.results / LADDER / "quick")
+    assert places.to_read() == own.results
+    assert harness.results("ladder").cells == harness.results("ladder", machine=LADDER, folder=own.results).cells
+    assert (
+        harness.results("ladder", machine=H200).machine
+        == harness.results("ladder", folder=stored_results, machine=H200).machine
+    )
+    assert published.cells
 
 
 def test_mistakes_are_told(tmp_path, stored_results):

@@ -79,6 +79,24 @@ def test_records_without_family_and_model_keep_name_and_key():
     assert old.has_hardware_of(dataclasses.replace(MACHINE, family=6, model=207, stepping=2, memory=1, packages={}))
 
 
+def test_a_host_is_told_apart_by_its_identity_which_is_not_recorded(tmp_path, monkeypatch):
+    def detected(identity: str) -> machine.Machine:
+        (tmp_path / "machine-id").write_text(identity)
+        return machine.detect.__wrapped__()
+
+    monkeypatch.setattr(machine, "_MACHINE_ID", tmp_path / "machine-id")
+    one, two = detected("0123456789abcdef\n"), detected("fedcba9876543210\n")
+    assert one.host != two.host
+    assert one.key == two.key, "values that were tuned hold on"
+    assert detected("0123456789abcdef") == one == machine.Machine.from_json(one.to_json())
+    assert "0123456789abcdef" not in str(one.to_json())
+    (tmp_path / "machine-id").unlink()
+    monkeypatch.setattr(machine.platform, "node", lambda: "here")
+    named = machine.detect.__wrapped__().host
+    monkeypatch.setattr(machine.platform, "node", lambda: "there")
+    assert len({one.host, named, machine.detect.__wrapped__().host}) == 3
+
+
 @pytest.mark.parametrize("change", [{"l1d": 1}, {"cores": 2}, {"simd": ("neon",)}, {"gpu": {"name": "NVIDIA H200"}}])
 def test_other_caches_cores_vectors_or_gpus_are_other_hardware(change):
     assert not dataclasses.replace(MACHINE, **change).has_hardware_of(MACHINE)

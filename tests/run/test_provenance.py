@@ -126,6 +126,9 @@ def test_a_record_of_an_earlier_schema_without_a_commit_says_unknown(tmp_path):
     assert [one.record["commit"] for one in store.cells()] == [UNKNOWN, "abc-dirty"]
 
 
+PUBLISHED = "--results experiments/results --figures experiments/figures"
+
+
 def invoke(*arguments: object) -> object:
     return CliRunner().invoke(app, [*map(str, arguments)])
 
@@ -237,8 +240,7 @@ def test_figures_and_report_of_preset_smoke_replace_no_others_and_are_no_files_o
     after = files(tmp_path)
     assert {name: after[name] for name in before} == before
     assert set(after) > set(before)
-    made = [f"experiments/{name}" for name in (*(after.keys() - before.keys()), *before) if "/smoke/" in name]
-    assert len(made) >= len(after.keys() - before.keys()) + 4, "two stores of cells and runs"
+    made = [f"measured/{name}" for name in after]
     ignored = provenance.git(provenance.ROOT, "check-ignore", *made).stdout.splitlines()
     assert sorted(ignored) == sorted(made)
     if has_evidence:
@@ -252,7 +254,7 @@ def test_a_machine_without_results_is_an_error_that_says_which_have_some(two_mac
     assert (raised.got, "another" in raised.expected) == ("nobody", True)
 
 
-def test_make_experiments_draws_this_machine_and_make_figures_all():
+def test_make_experiments_writes_results_of_ones_own_and_make_figures_those_that_are_published():
     def commands(target: str, *variables: str) -> list[str]:
         answer = subprocess.run(
             ["make", "--dry-run", "--no-print-directory", target, *variables],
@@ -263,10 +265,14 @@ def test_make_experiments_draws_this_machine_and_make_figures_all():
         )
         return [line for line in answer.stdout.splitlines() if "-m harness" in line]
 
-    (run, *others) = commands("experiments", "PRESET=smoke")
-    assert "--allow-dirty" not in run
-    assert all("--machine this" in line for line in others if "plot" in line or "report" in line)
-    assert "--machine this" in json.dumps(others)
-    assert "--machine" not in commands("figures")[0]
+    run, report = commands("experiments", "PRESET=smoke")
+    assert "--draw" in run
+    assert "--machine this" in report
+    assert not any(option in line for line in (run, report) for option in ("--results", "--allow-dirty"))
+    for target in ("experiments", "run", "history"):
+        assert all(PUBLISHED in line for line in commands(target, "PUBLISH=1")), target
+        assert not any(PUBLISHED in line for line in commands(target)), target
+    for target in ("figures", "report", "readme"):
+        assert all(PUBLISHED in line and "--machine" not in line for line in commands(target)), target
     for target in ("experiments", "run", "figures", "report", "readme", "history"):
         assert all("--allow-dirty" in line for line in commands(target, "ALLOW_DIRTY=1")), target

@@ -1,4 +1,4 @@
-"""The folder of a machine: the old one where it holds results of this hardware, else one of its own."""
+"""The folder of a machine: the old one where it holds results of this hardware and host, else one of its own."""
 
 import dataclasses
 
@@ -53,3 +53,28 @@ def test_every_preset_of_the_folder_has_to_be_of_this_hardware(tmp_path, other):
     record(tmp_path, "planted-2-cores", MACHINE)
     record(tmp_path, "planted-2-cores", OTHER, other)
     assert slug_of(tmp_path, NOW) == "planted-family-25-model-17-2-cores"
+
+
+@pytest.mark.parametrize("preset", ["quick", "calibration"])
+def test_another_host_of_the_same_model_gets_a_folder_of_its_own_and_stays_there(tmp_path, preset):
+    one, two = (dataclasses.replace(NOW, host=host) for host in ("0123456789ab", "456789abcdef"))
+    assert one.key == two.key
+    record(tmp_path, slug_of(tmp_path, one), one, preset)
+    record(tmp_path, slug_of(tmp_path, two), two, preset)
+    assert [slug_of(tmp_path, one), slug_of(tmp_path, two)] == [one.slug, f"{one.slug}-4567"]
+    found = {path.name: Store(path / preset).machine().host for path in tmp_path.iterdir()}
+    assert found == {one.slug: one.host, f"{one.slug}-4567": two.host}
+
+
+def test_results_from_before_hosts_were_recorded_are_of_the_first_that_goes_on(tmp_path):
+    one, two = (dataclasses.replace(NOW, host=host) for host in ("0123456789ab", "456789abcdef"))
+    record(tmp_path, NOW.slug, NOW)
+    assert slug_of(tmp_path, one) == slug_of(tmp_path, two) == NOW.slug
+    record(tmp_path, slug_of(tmp_path, one), one)
+    assert (slug_of(tmp_path, one), slug_of(tmp_path, two)) == (NOW.slug, f"{NOW.slug}-4567")
+
+
+def test_the_folder_is_taken_as_soon_as_a_run_begins(tmp_path):
+    folder, one = Store(tmp_path / NOW.slug / "quick"), dataclasses.replace(NOW, host="0123456789ab")
+    folder.append(begun(machine=one.key), machine=one)
+    assert slug_of(tmp_path, dataclasses.replace(NOW, host="456789abcdef")) == f"{NOW.slug}-4567"

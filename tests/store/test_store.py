@@ -614,7 +614,7 @@ def test_the_order_of_lines_of_schema_1_does_not_matter(tmp_path_factory, order)
 def join(theirs: Path, ours: Path) -> None:
     """Add the results of another checkout by the command that the documentation gives."""
     (command,) = re.findall(r"^find .*jsonl.*$", (ROOT / "docs" / "store.md").read_text(), re.MULTILINE)
-    command = command.replace('"$OLDPWD/experiments/results"', shlex.quote(str(ours)))
+    command = command.replace('"$OLDPWD/measured/results"', shlex.quote(str(ours)))
     subprocess.run(["sh", "-c", command], cwd=theirs, check=True)
 
 
