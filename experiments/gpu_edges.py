@@ -85,6 +85,7 @@ EXPERIMENT = Experiment(
                 {
                     "x": "n",
                     "panels": "problem",
+                    "value": "speed_up",
                     "where": {"n": list(sizes), "data": ON_GPU},
                     "finding": "fastest",
                 },
