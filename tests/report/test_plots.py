@@ -664,6 +664,7 @@ def test_a_drawing_is_an_image_with_title_and_description_whose_text_is_text(tmp
     assert "Test CPU, 4 cores" in root.findtext(f"{space}desc")
     written = " ".join(text.text or "" for text in root.iter(f"{space}text"))
     assert "cpu-packed" in written
+    assert "prefers-color-scheme: dark" in root.findtext(f"{space}style")
 
 
 def test_every_figure_has_a_finding_for_its_title():

@@ -34,6 +34,10 @@ TIED = "\N{NO-BREAK SPACE}"  # between a number and its percent sign, until line
 ROW_GAP = 0.08  # inches above and below what belongs to a row of panels: the label of an axis is no title
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
+# On a dark screen light and dark change places, and hues stay: what is strong on white stays strong. A print is light.
+DARK = (
+    "<style>@media screen and (prefers-color-scheme: dark) { svg { filter: invert(0.92) hue-rotate(180deg); } }</style>"
+)
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # where the first is not installed, text is still text
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -212,9 +216,9 @@ def _column_inches(texts: list[str]) -> float:
 
 
 def _described(svg: str, text: str) -> str:
-    """Return a drawing whose root says that it is an image, with a description beside its title."""
+    """Return a drawing whose root says that it is an image, described beside its title, and dark on dark screens."""
     head, title, rest = svg.replace("'DejaVu Sans'", FONTS).partition("</title>")
-    return head.replace("<svg ", '<svg role="img" ', 1) + title + f"\n <desc>{html.escape(text)}</desc>" + rest
+    return head.replace("<svg ", '<svg role="img" ', 1) + title + f"\n <desc>{html.escape(text)}</desc>\n {DARK}" + rest
 
 
 def styled() -> Any:
