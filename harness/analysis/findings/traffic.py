@@ -150,7 +150,7 @@ def over_bound(cells: list[Cell], options: Json) -> str:
     if not found:
         return ""
     best, name = min(found)
-    return f"Into L1 {name} moves {best:.2g} times the least that any order of loops can"
+    return f"Into L1 {name} moves {best:.2g} times the least of any order of loops"
 
 
 def worst_over_bound(cells: list[Cell], options: Json) -> str:

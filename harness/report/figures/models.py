@@ -236,11 +236,12 @@ def _speed_ups(sheet: Sheet, shown: dict[str, list[Cell]], most: int, looks: Loo
             style: dict[str, Any] = {"xycoords": panel.get_yaxis_transform(), "textcoords": "offset points"}
             panel.annotate(f"{gain.estimate:.2f}", (1, y), (6, 0), va="center", size=9.5, color=GREY, **style)
         panel.set_title(title)
-        panel.set_xlim(1, 1 + 1.15 * (most - 1))
         panel.set_xlabel(f"rate of {most} threads / rate of one")
         panel.xaxis.set_major_locator(MaxNLocator(nbins=3))
         panel.grid(visible=False, axis="y")
         panel.tick_params(axis="y", length=0)
+    low, high = panels[0].get_xlim()
+    panels[0].set_xlim(min(1, low), max(1 + 1.15 * (most - 1), high))
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].set_ylim(len(methods) - 0.4, -0.6)
     sheet.notes.append(f"Dotted: {most} times, the ideal.")
