@@ -159,7 +159,9 @@ def _figure(name: str, place: str, title: str) -> Figure:
         "value": "regret",
         "where": {"place": place},
         "finding": "regret",
-        "note": "Where auto took the fastest backend, both sides run the same code, in processes of their own.",
+        "spread": False,  # of a row of many products samples would hide the medians
+        "note": "A dot is the median of a product. Where auto took the fastest backend, both sides run the same code, "
+        "in processes of their own; a miss is a product where another was faster.",
     }
     return Figure(name, "strip", title, options)
 

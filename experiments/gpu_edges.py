@@ -85,8 +85,9 @@ EXPERIMENT = Experiment(
                 {
                     "x": "n",
                     "panels": "problem",
+                    "value": "speed_up",
                     "where": {"n": list(sizes), "data": ON_GPU},
-                    "finding": "fastest",
+                    "finding": "beaten",
                 },
             )
             for size, sizes in NEAR.items()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from experiments._parts.peers import SUBJECT, libraries_for
+import itertools
+
+from experiments._parts.peers import COMMONEST, FASTEST, SUBJECT, libraries_for
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -33,6 +35,8 @@ PROBLEMS = {
     "full": (("plus_times", "float64"), ("min_plus", "float64")),
 }
 TILES = (4, 16, 64, 128)  # of micro-kernels on the CPU, of the paper and of blocks on a GPU
+# Who has a line against size: the ladder has the other rungs, and no other library is faster than these.
+DRAWN = [SUBJECT, COMMONEST, *itertools.chain(*FASTEST)]
 # What loses at ragged sizes: the rungs, and two libraries beside them.
 LOSING = [*(rung.label for rung in RUNGS), "cpu-numpy", "cpu-mkl"]
 OF_DOUBLE = {
@@ -67,6 +71,8 @@ EXPERIMENT = Experiment(
                 "marker": "kind",
                 "panels": "problem",
                 "merged": True,
+                "ends": True,
+                "where": {"backend": DRAWN},
                 "subject": SUBJECT,
                 "finding": "over_fastest",
             },

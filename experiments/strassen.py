@@ -74,7 +74,8 @@ EXPERIMENT = Experiment(
                 "where": {"dtype": "float64"},
                 "x": "n",
                 "value": "time_ratio",
-                "y_scale": "log",
+                "limits": (0.9, 1.3),  # whether it pays is seen around 1
+                "ends": True,
                 "panels": "setting",
                 "words": WORDS,
                 "finding": "pays",

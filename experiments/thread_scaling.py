@@ -113,7 +113,7 @@ def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Proble
 
 
 def _figure(name: str, mode: str, sizes: Sequence[int], *, prominence: int = 0) -> Figure:
-    title = f"Rate of each thread over that of one alone, {WORK_OF_ALL[mode]}"
+    title = f"Rate of more threads over that of one alone, {WORK_OF_ALL[mode]}"
     where = {"mode": mode, "work": [WHOLE, RAGGED], "n": sizes}
     options = {"where": where, "subject": "cpu-simd", "finding": "threads"}
     return Figure(name, "scaling", title, options, prominence=prominence)

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from harness.analysis import ragged_sizes
-from harness.analysis.findings import FINDINGS
+from harness.analysis.findings import DETAILS, FINDINGS
 from harness.analysis.ragged_sizes import swept as swept_sizes
 from harness.experiment import load_all
 from tests._support import synthetic
@@ -51,22 +51,26 @@ def test_whole_tiles_lose_nothing_for_not_fitting_but_show_the_noise():
     assert [n for n, _ in own.points] == [*RAGGED]
     assert own.noise == pytest.approx(50)
     assert title(sweep_of({**rates, 530: 14.0})) == (
-        "Sizes that fit no tile cost cpu-simd no more of its speed over cpu-numpy than whole tiles differ by, 50 %"
+        "Whole tiles of cpu-simd differ by 50 %, which hides what other sizes cost"
+    )
+    assert title(sweep_of({**LEVEL, 512: 16.0, 530: 17.0})) == (
+        "Sizes that fit no tile cost cpu-simd no more of its speed than whole tiles differ by, 20 %"
     )
 
 
 def test_a_loss_beyond_what_whole_tiles_differ_by_is_named():
     rates = {**LEVEL, 512: 19.6, 530: 15.0, 515: 19.0}
-    assert title(sweep_of(rates)) == (
-        "Sizes that fit no tile cost cpu-simd 15.0 % of its speed over cpu-numpy (median), at worst 25 % (size 530); "
-        "whole tiles differ by 2 %"
+    assert title(sweep_of(rates)) == "Sizes that fit no tile cost cpu-simd at most 25 % of its speed (size 530)"
+    assert DETAILS["losses"](sweep_of(rates), OPTIONS) == (
+        "Speeds are over cpu-numpy, timed in turns; in the median cpu-simd loses 15.0 %; whole tiles differ by 2 %"
     )
     assert ragged_sizes.beyond_noise(sweep_of(rates), OPTIONS)["cpu-simd", ""] == [
         (515, pytest.approx(5)),
         (530, pytest.approx(25)),
     ]
     gaining = {**LEVEL, 530: 40.0}
-    assert title(sweep_of(gaining)).endswith("; cpu-numpy over cpu-simd loses up to 50 % (size 530)")
+    besides = DETAILS["losses"](sweep_of(gaining), OPTIONS)
+    assert besides.endswith("; cpu-numpy over cpu-simd loses up to 50 % (size 530)")
 
 
 def test_what_the_machine_can_do_is_the_unit_if_it_was_timed_in_turns():
@@ -76,7 +80,9 @@ def test_what_the_machine_can_do_is_the_unit_if_it_was_timed_in_turns():
         ("cpu-simd", ""): "peak",
         ("cpu-numpy", ""): "peak",
     }
-    assert "of its speed over the peak (median), at worst 25 % (size 530)" in title(sweep_of(rates, peak=True))
+    assert DETAILS["losses"](sweep_of(rates, peak=True), OPTIONS).startswith(
+        "Speeds are over the peak, timed in turns; "
+    )
 
 
 def test_without_a_unit_or_without_noise_no_number_is_told():

@@ -8,7 +8,7 @@ from harness.analysis import rates
 from harness.analysis.traffic import model
 from harness.experiment import load_all
 from harness.interface import Nest
-from harness.report.figures import drawing, traffic
+from harness.report.figures import drawing
 from tests._support.sheets import keep, texts
 from tests._support.synthetic import MACHINE, cells
 
@@ -32,16 +32,6 @@ def planted(name):
     ]
 
 
-def test_the_name_of_a_memory_keeps_off_marks_and_within_its_line():
-    line, span = (0.01, 10.0), 4.0
-    assert traffic._clear_start(line, 20.0, span, []) == pytest.approx(0.01)
-    met = [(0.02, 0.42), (0.5, 3.0), (0.2, 40.0)]  # on the line's beginning, far below it, far above it
-    start = traffic._clear_start(line, 20.0, span, met)
-    assert not start / 1.2 < 0.02 < 1.2 * start * span
-    everywhere = [(0.01 * 1.3**i, 0.21 * 1.3**i) for i in range(30)]
-    assert traffic._clear_start(line, 20.0, span, everywhere) * span <= line[1]
-
-
 def test_reuse_moves_a_point_to_the_right():
     everything = planted("roofline")
     packed = next(c for c in everything if c.contender == "cpu-packed" and c.axes.get("shape") == "square")
@@ -62,16 +52,40 @@ def test_a_product_that_fits_l3_stands_under_the_roof_of_l3():
     assert [model.roof_of(cell, everything).level.name for cell in square] == ["L3"]  # 6 MiB of 8
 
 
-def test_the_roofline_names_every_memory_and_joins_points_to_their_roofs(tmp_path, sheets):
+def test_the_roofline_has_a_panel_for_each_memory_that_is_loaded_from(tmp_path, sheets):
     drawing.draw(EXPERIMENTS["roofline"], planted("roofline"), MACHINE, tmp_path)
-    for name in ("roofline", "roofline_shapes"):
-        words = texts(sheets[name])
-        for level, bandwidth in BANDWIDTHS.items():
-            assert f"{level}: {bandwidth:.3g}" in words
-        assert "measured peak" in words
+    for name, levels in (("roofline", "L1 L2 L3"), ("roofline_shapes", "L1 L2 L3 memory")):  # the square fits L3
+        titles = [panel.get_title("left").rpartition("\n")[2] for panel in sheets[name].canvas.axes]
+        assert [title.partition(": ")[0] for title in titles] == levels.split()
+        bandwidths = [float(title.partition(": ")[2].removesuffix(" GB/s")) for title in titles]
+        assert bandwidths == [BANDWIDTHS[level] for level in levels.split()]
+        assert "measured peak" in texts(sheets[name])
     assert "matrix-vector" in texts(sheets["roofline_shapes"])
     assert " of the bytes of cpu-naive from " in sheets["roofline"].title
     assert any(note.startswith("Bytes that are loaded by cpu-naive over ") for note in sheets["roofline"].notes)
+
+
+def test_a_dot_is_full_in_the_panel_of_the_memory_that_holds_its_product_back(tmp_path, sheets):
+    everything = planted("roofline")
+    drawing.draw(EXPERIMENTS["roofline"], everything, MACHINE, tmp_path)
+    dots = {True: set(), False: set()}
+    for panel in sheets["roofline"].canvas.axes:
+        level = panel.get_title("left").rpartition("\n")[2].partition(":")[0]
+        single = [line for line in panel.lines if len(line.get_xdata()) == 1]
+        for line in single:
+            place = (level, line.get_xdata()[0], line.get_ydata()[0])
+            dots[line.get_markerfacecolor() != "white"].add(place)
+    square = [cell for cell in rates.contenders(everything) if cell.is_ok and cell.axes["shape"] == "square"]
+    roofs = [(model.roof_of(cell, everything), cell) for cell in square]
+    assert dots[True] == {(roof.level.name, roof.intensity, cell.rate) for roof, cell in roofs}
+    allowed = {
+        (level.name, bound.intensity): bound.rate
+        for cell in square
+        for level, bound in model.roofs_of(cell, everything).items()
+    }
+    assert {place[:2] for place in dots[True] | dots[False]} == set(allowed)
+    for roof, cell in roofs:
+        assert roof.rate == min(bound.rate for bound in model.roofs_of(cell, everything).values())
 
 
 def test_predictions_stand_beside_measurements(tmp_path, sheets):

@@ -131,6 +131,11 @@ def losses(cells: list[Cell], options: Json) -> str:
     return f"{first}; {in_row(name)} {verb} {_percent_lost(most)} ({at}{size})"
 
 
+def details_of_losses(cells: list[Cell], options: Json) -> str:
+    """Return what a sweep has found besides `losses`."""
+    return swept.details(cells, options) if options.get("sweeps") else ""
+
+
 def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:
     """Return the first row of the subject."""
     return next((name for name in found if name[0] == options["subject"]), None)
@@ -227,7 +232,11 @@ JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
     "of_peak": of_peak_undecided,
     "losses": losses_undecided,
 }
-DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"ladder": above_peak, "of_peak": above_peak}
+DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
+    "ladder": above_peak,
+    "of_peak": above_peak,
+    "losses": details_of_losses,
+}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.analysis import caveats, rates, read_rates, rivals
-from harness.analysis.places import ends_in_words, enumerated, place
+from harness.analysis.places import ends_in_words, enumerated, place, where_in_words
 from harness.experiment import Json
 from harness.store.store import Cell
 
@@ -106,6 +106,22 @@ def _over_reference(cases: Sequence[list[Cell]], options: Json) -> str:
     return f"; the fastest {does} {span} {what} {options.get('reference_words', cases[0][0].reference)}"
 
 
+def beaten(cells: list[Cell], options: Json) -> str:
+    """Return by how much anything is faster than the reference of its case at most, and what is, and where."""
+    gains = [
+        (rates.speed_up(cell, reference).estimate, cell)
+        for cell in rates.contenders(cells)
+        if cell.is_ok and (reference := rates.reference_of(cell, cells)) is not None and reference is not cell
+    ]
+    if not gains:
+        return ""
+    most, cell = max(gains, key=lambda gain: gain[0])
+    if most <= 1:
+        return f"Nothing is faster than {cell.reference}"
+    where = f"{cell.contender}, {where_in_words(cell)}"
+    return f"Nothing is more than {100 * (most - 1):.0f} % faster than {cell.reference} ({where})"
+
+
 def winners(cells: list[Cell], options: Json) -> str:
     """Return who is fastest in the first case and in the last; of reading, at which part of the measured rate.
 
@@ -135,4 +151,4 @@ def _counted(wins: Sequence[tuple[str, int]], cases: int) -> str:
     return enumerated([first, *(f"{who} in {n}" for who, n in others)])
 
 
-FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"fastest": fastest, "winners": winners}
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"fastest": fastest, "beaten": beaten, "winners": winners}

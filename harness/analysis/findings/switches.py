@@ -14,11 +14,10 @@ from harness.store.store import Cell
 AGREES = 0.1
 # An idea whose factors in two rungs differ by more than this interacts with other ideas of theirs.
 DIFFERS = 1.25
-LARGEST = 2  # factors that a title names
 
 
 def ablation(cells: list[Cell], options: Json) -> str:
-    """Return the gain of all ideas, the two largest factors of one alone, which cost, and whether all multiply to it.
+    """Return the gain of all ideas, and the largest of one alone.
 
     Parameters
     ----------
@@ -31,23 +30,26 @@ def ablation(cells: list[Cell], options: Json) -> str:
     found = ablated(cells, options)
     if found is None:
         return ""
-    _, factors, whole = found
-    product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in factors), strict=True)))
-    largest = sorted(factors, key=lambda entry: -entry[2].estimate)[:LARGEST]
-    most = ", then ".join(f"{idea} ({factor.estimate:.2g} times)" for idea, _, factor in largest)
-    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition, most by {most}"
-    costs = [f"{idea} ({1 / factor.estimate:.2g} times)" for idea, _, factor in factors if factor.high < 1]
-    slower = f", though slowed by {' and '.join(costs)}" if costs else ""
-    return f"{first}{slower}; the {'factors' if costs else 'gains'} of all ideas {_relation(product, whole)}"
+    _, known, whole = found
+    idea, _, most = max(known, key=lambda entry: entry[2].estimate)
+    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition"
+    return f"{first}, most by {idea} ({most.estimate:.2g} times)"
 
 
 def factors(cells: list[Cell], options: Json) -> str:
-    """Return which idea gains another factor beside other ideas; options as of `ablation`."""
+    """Return whether the factors multiply to the gain of all, which ideas cost, and which depends on others most.
+
+    Options are as of `ablation`.
+    """
     found = ablated(cells, options)
     if found is None:
         return ""
-    by_rung, known, _ = found
-    return _interaction(by_rung, known)
+    by_rung, known, whole = found
+    product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in known), strict=True)))
+    costs = [f"{idea} ({1 / factor.estimate:.2g} times)" for idea, _, factor in known if factor.high < 1]
+    slower = f"slower by {' and '.join(costs)}" if costs else ""
+    first = f"The factors of all ideas {_relation(product, whole)}"
+    return "; ".join(filter(None, [first, slower, _interaction(by_rung, known)]))
 
 
 def ablated(

@@ -145,7 +145,22 @@ def _shape(cell: Cell, *, with_semiring: bool) -> str:
 
 
 def over_bound(cells: list[Cell], options: Json) -> str:
-    """Return how many times the least loads the rungs of the host move into L1, at least and at most."""
+    """Return how many times the least loads the best rung of the host moves into L1."""
+    found = _over_bounds(cells)
+    if not found:
+        return ""
+    best, name = min(found)
+    return f"Into L1 {name} moves {best:.2g} times the least of any order of loops"
+
+
+def worst_over_bound(cells: list[Cell], options: Json) -> str:
+    """Return how many times the least loads the worst rung of the host moves into L1."""
+    found = _over_bounds(cells)
+    return f"{max(found)[1]} moves {max(found)[0]:.2g} times that least" if found else ""
+
+
+def _over_bounds(cells: list[Cell]) -> list[tuple[float, str]]:
+    """Return the loads of each rung of the host into L1 over the least of any order of loops, with its name."""
     found = []
     for cell in rates.contenders(cells):
         nest, memories = model.nest_of(cell), model.levels(cell, cells)
@@ -157,11 +172,7 @@ def over_bound(cells: list[Cell], options: Json) -> str:
         least = bounds.least_loads(sizes["i"], sizes["j"], sizes["p"], level.capacity / size)
         if depth and least:
             found.append((loads(nest, sizes, 1, depth).total / least, cell.contender))
-    if not found:
-        return ""
-    (best, name), (worst, other) = min(found), max(found)
-    first = f"Into L1 {name} moves {best:.3g} times what any order of loops must"
-    return f"{first}; {other} moves {worst:.3g} times that least"
+    return found
 
 
 def blocks(cells: list[Cell], options: Json) -> str:
@@ -223,6 +234,7 @@ DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
     "blocks": balance_of_tiles,
     "own_traffic": traffic_by_memory,
     "roofs": above_roofs,
+    "over_bound": worst_over_bound,
 }
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "predicted": predicted,

@@ -153,6 +153,19 @@ def roof_of(cell: Cell, cells: Sequence[Cell]) -> RateBound | None:
     return predict(cell, cells) or least(cell, cells)
 
 
+def roofs_of(cell: Cell, cells: Sequence[Cell]) -> dict[Level, RateBound]:
+    """Return what the loads of `cell` from each memory allow it: the lowest is `roof_of`, without which it is empty."""
+    lowest = roof_of(cell, cells)
+    if lowest is None:
+        return {}
+    intensities = {level: float(cell.facts["operations"]) / total for level, total in bytes_from(cell, cells).items()}
+    found = {
+        level: RateBound(min(intensity * level.bandwidth, lowest.peak), level, intensity, lowest.peak)
+        for level, intensity in intensities.items()
+    }
+    return {**found, lowest.level: lowest}
+
+
 def over_measured(cell: Cell, cells: Sequence[Cell]) -> float | None:
     """Return the predicted over the measured rate of `cell`, or None without a prediction."""
     allowed = predict(cell, cells)

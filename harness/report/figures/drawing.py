@@ -5,7 +5,8 @@ kind            shows                                                       opti
 ==============  ==========================================================  ====================================
 ``bars``        a bar per contender with a table: rate, ratios, % of peak   ``value``, ``peak``; ``labels``: "ladder"
 ``dots``        a dot with interval per contender, logarithmic              ``value``, ``sort``
-``lines``       a line per contender against a numeric axis                 ``x``, ``value``, ``marker``, ``y_scale``
+``lines``       a line per contender against a numeric axis                 ``x``, ``value``, ``marker``, ``y_scale``,
+                                                                            ``ends``, ``limits``
 ``heatmap``     rows by columns, a field each                               ``rows``, ``columns``, ``value``
 ``scaling``     speed-up and efficiency against threads                     cases have an axis ``method``
 ``roofline``    rate against operations a byte of own loads, under roofs    ``point``: the axis that names a shape
@@ -15,7 +16,8 @@ kind            shows                                                       opti
 ``extra_work``  pairs computed by padding                                   ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
 ``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
-``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
+``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``;
+                                                                            ``spread``: False shows medians alone
 ``dense``       rates at every size of a sweep, largest loss in words       ``x``; cases have an axis for ``panels``
 ``ranks``       efficiency against ranks beside its model, by product       cases have axes ``method``, ``mode``
 ``stages``      stacked bars: the stages of a call, warm and first          ``x_label``, ``note``; cells have stages
@@ -164,7 +166,8 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
         sheet.notes.append(f"Not shown: {', '.join(of.left_out)}, measured before it was told which processor this is.")
     sheet.notes += [mark] if mark else []
     sampled = [] if figure.kind in COMPUTED else shown
-    footer = provenance(sampled, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
+    has_intervals = figure.kind not in WITHOUT_INTERVALS and figure.options.get("spread", True)
+    footer = provenance(sampled, machine, has_intervals=has_intervals)
     return sheet.save(folder / figure.name, footer)
 
 

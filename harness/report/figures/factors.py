@@ -37,9 +37,8 @@ def factors(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         mark_spread(chart, factor.estimate, y, factor, [], hue, across="x")
     chart.axvline(1, color=INK, linewidth=1.2)
     chart.axhline(len(known) - 0.5, color=GREY, linewidth=0.8)
-    chart.set_xlabel(
-        f"speed with the idea / without it, log scale, {rates.runs_on(rates.contenders(cells)) or '1 thread'}"
-    )
+    what = "speed with the idea / without it, log scale"
+    chart.set_xlabel(f"{what}\n{rates.size(*rates.contenders(cells))}, 1 thread")
     log_ticks(chart)
     table(beside, heads, entries)
 

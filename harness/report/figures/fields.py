@@ -45,6 +45,7 @@ ROW_INCHES = 0.42  # of a heat map
 LETTERS_BESIDE = 26  # of a line beside a panel of `lines`
 LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colour bar
 MOST_LETTERS = 36  # of names of one length that fit upright side by side below a heat map
+LEAST_APART = 0.075  # of the height of a panel of `lines`, from one name at the end of a line to the next
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
 NO_TIME = {"declined": "\N{EN DASH}"}  # in a field of a heat map, where words of neighbours would overlap
 LEAST_SPAN = math.log2(1.25)  # up to which colours reach at least: what differs by little is not to look as if by much
@@ -64,6 +65,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     is_shared = bool(set.intersection(*places.values()))  # panels of other sizes would stand half empty
     panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=is_shared)
     for panel, (title, group) in zip(panels, groups.items(), strict=True):
+        named: dict[str, tuple[SeriesPoint, dict[str, Any]]] = {}
         for name, series in rates.group(group, looks.name).items():
             done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: rates.axis(cell, x_name))
             points = [
@@ -76,8 +78,9 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 for c in done
             ]
             look = looks.of(name)
-            if any(np.isfinite(point.y.estimate) for point in points):
-                sheet.add_to_legend(name, **look)
+            seen = [point for point in points if np.isfinite(point.y.estimate)]
+            if seen:
+                named[name] = seen[-1], look
                 _series(panel, points, look, is_marked="marker" in options)
             launches = [(rates.axis(c, x_name), ns / 1e6) for c in done if (ns := conditions.reading(c, "launch_ns"))]
             if options.get("launches") and launches:
@@ -87,19 +90,62 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             mark_peaks(panel, group, cells, across="y", value=value)
         panel.set_title(title)
         panel.set_xscale("log", base=2)
-        _value_axis(panel, value, group, is_log=options.get("y_scale", "linear") == "log")
+        _value_axis(panel, value, group, options)
+        _name_lines(sheet, panel, named, at_ends=options.get("ends", False))
         plain_ticks(panel, sorted(set.union(*places.values()) if is_shared else places[title]))
     panels[-1].set_xlabel(options.get("x_label", log_label(x_name)))
     if are_launched:  # last in the legend
         sheet.add_to_legend("launching a call, on the host", color=INK, **LAUNCHES)
     if "marker" in options:
         sheet.add_to_legend("size fits no tile", color=INK, marker="o", markerfacecolor="white", linestyle="")
+    sheet.notes += [f"What is above {options['limits'][1]:g} is not drawn."] if "limits" in options else []
 
 
-def _value_axis(panel: Axes, value: str, group: list[Cell], *, is_log: bool) -> None:
-    """Scale and name the axis of values of a panel of `lines`."""
+def _name_lines(
+    sheet: Sheet, panel: Axes, ends: dict[str, tuple[SeriesPoint, dict[str, Any]]], *, at_ends: bool
+) -> None:
+    """Name lines in the legend, or each at its last point; names that would meet stand apart."""
+    if not at_ends:
+        for name, (_, look) in ends.items():
+            sheet.add_to_legend(name, **look)
+        return
+    notes = [f"{name}: {sheet.names[name]}." for name in ends if name in sheet.names]
+    sheet.notes += [note for note in notes if note not in sheet.notes]
+    to_axes = panel.transScale + panel.transLimits
+    heights = {name: float(to_axes.transform((point.x, point.y.estimate))[1]) for name, (point, _) in ends.items()}
+    rising = sorted(heights, key=lambda name: heights[name])
+    for name, place in zip(rising, apart([heights[name] for name in rising]), strict=True):
+        point, colour = ends[name][0], ends[name][1]["color"]
+        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
+        style: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "size": 9.5, "arrowprops": line}
+        panel.annotate(name, (point.x, point.y.estimate), (1.02, place), color=colour, annotation_clip=False, **style)
+
+
+def apart(heights: Sequence[float]) -> list[float]:
+    """Return rising `heights` moved so that they are `LEAST_APART` and below 1: up where they meet, down from the top.
+
+    Heights are parts of a panel.
+    """
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max([height, *(below + LEAST_APART for below in placed[-1:])]))
+    top = 1.0
+    for index in reversed(range(len(placed))):
+        placed[index] = min(placed[index], top)
+        top = placed[index] - LEAST_APART
+    return placed
+
+
+def _value_axis(panel: Axes, value: str, group: list[Cell], options: Json) -> None:
+    """Scale and name the axis of values of a panel of `lines`; ``limits`` are those of a linear one."""
+    is_log = options.get("y_scale", "linear") == "log"
     label = rates.unit(group) if value == "rate" and is_log else value_label(value, group)
+    label = label if is_log else label.removesuffix(LOG_SCALE)
     panel.set_ylabel("\n".join(textwrap.wrap(label, LETTERS_BESIDE, break_on_hyphens=False)))
+    if "limits" in options:
+        low, high = options["limits"]
+        panel.set_ylim(min(low, panel.dataLim.y0), high)
+        return
     if value in PERCENTAGES:
         panel.set_ylim(0, max(MOST_PERCENT, panel.get_ylim()[1]))
         return

@@ -19,7 +19,10 @@ from harness.report.figures.sheet import Sheet
 from harness.report.figures.values import short
 from harness.store.store import Cell
 
-HEIGHT = 6.6
+# Of a map: inches of a row and of what is around all, the most of both, and rows up to which its words are large.
+ROW_INCHES, AROUND_INCHES, MOST_INCHES, FEW_ROWS = 0.62, 0.7, 3.3, 4
+SMALLEST, SMALL, LARGE = 6.0, 8.5, 12.0  # type of words in fields
+LEAST_SPAN, MOST_SPAN = 1.0, 4.0  # powers of two that colours of ratios reach from 1, at least and at most
 FEWEST_RIVALS = 3  # contenders: of two the ratio says who is faster
 IN_CACHE, NO_MEMORY = "in cache", "out of\nmemory"
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
@@ -51,13 +54,16 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         sheet.notes.append(f"No percentage of the rate of reading: {why}.")
     has_rivals = len({cell.contender for cell in shown if cell.is_ok}) >= FEWEST_RIVALS
     rows = 1 + bool(shares)
-    panels = sheet.panels(rows, 2 if shares or has_rivals else 1, height=HEIGHT * rows / 2)
+    height = min(AROUND_INCHES + ROW_INCHES * len(heights), MOST_INCHES)
+    panels = sheet.panels(rows, 2 if shares or has_rivals else 1, height=height * rows)
     for panel, (name, percents) in zip(panels, shares.items(), strict=False):
         _numbers(panel, percents, (len(heights), len(widths)), "cividis", (0, 100))
         panel.set_title(f"{name}, % of the rate of reading")
     over, *others = panels[2 * bool(shares) :]
     ratios = at(lambda own: _ratio(own, subject))
-    _numbers(over, ratios, (len(heights), len(widths)), "PuOr_r", (-2, 2))
+    farthest = max((abs(math.log2(ratio)) for ratio in ratios.values() if not isinstance(ratio, str)), default=0.0)
+    span = min(max(farthest, LEAST_SPAN), MOST_SPAN)
+    _numbers(over, ratios, (len(heights), len(widths)), "PuOr_r", (-span, span))
     over.set_title(f"{subject} over {library}")
     for fastest in others if has_rivals else ():
         _winners(sheet, fastest, at(_winner), (len(heights), len(widths)), Looks(shown))
@@ -124,11 +130,11 @@ def _numbers(
     image = panel.imshow(shades, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", origin="lower")
     for field, value in fields.items():
         if isinstance(value, str):
-            _hatch(panel, field, value)
+            _hatch(panel, field, value, SMALL if shape[0] <= FEW_ROWS else SMALLEST)
         else:
             luma = np.dot(image.to_rgba(shades[field])[:3], LUMA)
             words = short(value) if is_ratio else f"{value:.0f}" if value >= 1 else short(value, 1)
-            _write(panel, field, words, "white" if luma < 0.5 else INK)
+            _write(panel, field, words, "white" if luma < 0.5 else INK, LARGE if shape[0] <= FEW_ROWS else SMALL)
 
 
 def _winners(sheet: Sheet, panel: Axes, fields: dict[Field, Cell | str], shape: Field, looks: Looks) -> None:
@@ -137,7 +143,7 @@ def _winners(sheet: Sheet, panel: Axes, fields: dict[Field, Cell | str], shape: 
     shades = np.full(shape, math.nan)
     for field, cell in fields.items():
         if isinstance(cell, str):
-            _hatch(panel, field, cell)
+            _hatch(panel, field, cell, SMALLEST)
         else:
             shades[field] = names.index(looks.name(cell))
     if names:
@@ -147,15 +153,15 @@ def _winners(sheet: Sheet, panel: Axes, fields: dict[Field, Cell | str], shape: 
         sheet.add_to_legend(name, color=looks.of(name)["color"], marker="s", linestyle="", markersize=9)
 
 
-def _hatch(panel: Axes, field: Field, words: str) -> None:
+def _hatch(panel: Axes, field: Field, words: str, size: float) -> None:
     row, column = field
     look: dict[str, Any] = {"facecolor": "white", "edgecolor": PALE, "hatch": "////", "linewidth": 0}
     panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
     if words != IN_CACHE:
-        _write(panel, field, words, INK, size=6)
+        _write(panel, field, words, INK, size)
 
 
-def _write(panel: Axes, field: Field, words: str, colour: str, size: float = 8.5) -> None:
+def _write(panel: Axes, field: Field, words: str, colour: str, size: float) -> None:
     panel.text(field[1], field[0], words, ha="center", va="center", size=size, color=colour)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
 from harness.analysis import ragged_sizes
 from harness.analysis import rates as analysis_rates
@@ -48,7 +48,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         return
     looks, firm = Looks(analysis_rates.contenders(cells)), ragged_sizes.firm_sizes(cells, options)
     swept = swept_sizes.sweeps(cells, options) if options.get("sweeps") else {}
-    (panel,) = sheet.panels(height=0.9 + 0.62 * len(losses))
+    (panel,) = sheet.panels(height=0.9 + 0.72 * len(losses))
     for y, (name, points) in enumerate(losses.items()):
         hue = looks.of(name[0])["color"]
         middle, own = median([loss for _, loss in points]), {n for who, n in firm if who == name[0]}
@@ -60,16 +60,16 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
         label_style: dict[str, Any] = {
             "textcoords": "offset points",
-            "va": "center",
+            "ha": "center",
+            "va": "top",
             "size": 8.5,
             "color": GREY,
         }
-        at = max(loss for _, loss in points)  # no dot is further to the right
         if name in swept and swept[name].is_noise_known:
             reach = swept[name].noise
             panel.barh(y, 2 * reach, 0.6, left=-reach, color=PALE, zorder=0.5)
         if name not in swept or swept[name].is_beyond_noise(most):
-            panel.annotate(f"worst: {options.get('x', 'n')}={n}", (at, y), (8, 0), **label_style)
+            panel.annotate(f"worst: {options.get('x', 'n')}={n}", (most, y + 0.3), (0, -1), **label_style)
     panel.axvline(0, color=INK, linewidth=1.2)
     panel.set_yticks(range(len(losses)), [_row(name, swept) for name in losses])
     panel.set_ylim(len(losses) - 0.45, -0.75)
@@ -78,7 +78,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.margins(x=0.12)
     panel.set_xlabel("rate lost against whole tiles nearby, % (below 0: gained)")
     if any((name[0], n) not in firm for name, points in losses.items() for n, _ in points):
-        sheet.notes.append("Hollow: few samples, or a core was taken away; not named as the worst.")
+        sheet.notes.append("Hollow: few samples, or a core was taken away; such a size is never named as the worst.")
     sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND.format(tile=options.get("tile", 48)))
 
 
@@ -182,21 +182,27 @@ def _swept(sweep: str) -> tuple[str, ...]:
     return ("mc", "nc", "kc") if sweep == "tile" else (sweep,)
 
 
-FEWEST_FOR_A_CURVE = 3  # numbers of threads; fewer are dots
+FEWEST_FOR_A_CURVE = 4  # numbers of threads; of fewer the largest is shown
 
 
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw the efficiency of each thread against threads, a panel for each size and kind of work."""
+    """Draw the efficiency of each thread against threads, a panel for each size and kind of work.
+
+    Of few numbers of threads the speed-up with the most of them, a row for each method.
+    """
     cells = analysis_rates.contenders(cells)
     if not analysis_rates.scaling(cells):
         sheet.say("No method has a time on one thread to compare with")
         return
     shown = analysis_rates.group(cells, lambda cell: f"n={cell.axes['n']}, {cell.axes['work']}")
     counts = sorted({cell.threads for cell in cells if cell.is_ok})
-    is_curve = len(counts) >= FEWEST_FOR_A_CURVE
-    looks, panels = Looks(cells, by="method"), sheet.panels(1, len(shown), sharex=True, sharey=True)
+    looks = Looks(cells, by="method")
+    if len(counts) < FEWEST_FOR_A_CURVE:
+        _speed_ups(sheet, shown, counts[-1], looks)
+        return
+    panels = sheet.panels(1, len(shown), sharex=True, sharey=True)
     for panel, (title, own) in zip(panels, shown.items(), strict=True):
-        _efficiency(sheet, panel, analysis_rates.beside_one_thread(own), looks, is_curve=is_curve)
+        _efficiency(sheet, panel, analysis_rates.beside_one_thread(own), looks)
         panel.set_title(title)
         panel.set_xscale("log", base=2)
         panel.set_xlim(0.9, counts[-1] * 1.11)
@@ -205,17 +211,47 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_ylim(0, max(110.0, panel.get_ylim()[1]))
     panels[0].set_ylabel("efficiency, % of one thread")
     sheet.add_to_legend("ideal", color=INK, linestyle=":")
-    if not is_curve:
-        sheet.notes.append(f"This machine has {counts[-1]} cores: dots, no curve, and nothing about more threads.")
 
 
-def _efficiency(
-    sheet: Sheet, panel: Axes, curves: dict[str, list[tuple[Cell, Cell]]], looks: Looks, *, is_curve: bool
-) -> None:
+def _speed_ups(sheet: Sheet, shown: dict[str, list[Cell]], most: int, looks: Looks) -> None:
+    """Draw a row for each method: the rate with `most` threads over that of one, in a panel for each kind of work."""
+    found = {
+        title: {
+            method: points[-1]
+            for method, points in analysis_rates.beside_one_thread(own).items()
+            if points[-1][0].threads == most
+        }
+        for title, own in shown.items()
+    }
+    methods = list(dict.fromkeys(method for own in found.values() for method in own))
+    panels = sheet.panels(1, len(found), height=0.9 + 0.3 * len(methods), sharex=True, sharey=True)
+    for panel, (title, own) in zip(panels, found.items(), strict=True):
+        panel.axvline(most, color=INK, linestyle=":", linewidth=1.5)
+        for method, (cell, alone) in own.items():
+            y, hue, gain = methods.index(method), looks.of(method)["color"], analysis_rates.speed_up(cell, alone)
+            panel.plot([1, gain.estimate], [y, y], color=hue, linewidth=1.2, alpha=0.45)
+            panel.plot([gain.estimate], [y], "o", color=hue)
+            speeds = [] if analysis_rates.has_interval(cell) else analysis_rates.sample_speeds(cell, alone)
+            mark_spread(panel, gain.estimate, y, gain, speeds, hue, across="x")
+            style: dict[str, Any] = {"xycoords": panel.get_yaxis_transform(), "textcoords": "offset points"}
+            panel.annotate(f"{gain.estimate:.2f}", (1, y), (6, 0), va="center", size=9.5, color=GREY, **style)
+        panel.set_title(title)
+        panel.set_xlabel(f"rate of {most} threads / rate of one")
+        panel.xaxis.set_major_locator(MaxNLocator(nbins=3))
+        panel.grid(visible=False, axis="y")
+        panel.tick_params(axis="y", length=0)
+    low, high = panels[0].get_xlim()
+    panels[0].set_xlim(min(1, low), max(1 + 1.15 * (most - 1), high))
+    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].set_ylim(len(methods) - 0.4, -0.6)
+    sheet.notes.append(f"Dotted: {most} times, the ideal.")
+
+
+def _efficiency(sheet: Sheet, panel: Axes, curves: dict[str, list[tuple[Cell, Cell]]], looks: Looks) -> None:
     """Draw the speed-up of each method over the number of threads [percent]."""
     panel.axhline(100, color=INK, linestyle=":", linewidth=1.5)
     for index, (method, points) in enumerate(curves.items()):
-        look = looks.of(method) if is_curve else {**looks.of(method), "linestyle": ""}
+        look = looks.of(method)
         sheet.add_to_legend(method, **look)
         shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # so that intervals at the same number stand side by side
         values = [

@@ -96,8 +96,9 @@ def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                     "marker": MARKERS[marker % len(MARKERS)],
                 }
                 chart.plot([at.estimate], [y + shift], linestyle="", **DOT, **look)
-                samples = spread(value, cell, cells)
-                mark_spread(chart, at.estimate, y + shift, at, samples, look["color"], across="x")
+                if options.get("spread", True):
+                    samples = spread(value, cell, cells)
+                    mark_spread(chart, at.estimate, y + shift, at, samples, look["color"], across="x")
         if is_bare:
             label_style: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
             chart.annotate(_why_bare(group, value), (0, y), (6, 0), va="center", bbox=PAPER, **REASON, **label_style)
@@ -205,7 +206,7 @@ ONE_DOT = {"over_fastest": "times", "over_other": "times", "speed_up": "times", 
 LAST_COLUMNS: dict[str, tuple[str, Callable[[list[Cell], list[Cell]], str]]] = {
     "over_fastest": ("fastest library", lambda group, cells: _names(group, cells, rivals.fastest_peer)),
     "over_other": ("fastest other", lambda group, cells: _names(group, cells, rivals.fastest_other)),
-    "regret": ("worst where another is best", _worst_choice),
+    "regret": ("worst miss", _worst_choice),
 }
 
 

@@ -89,6 +89,7 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
         chart.set_yticks(range(len(group)), [cell.contender for cell in group])
         for panel in (chart, beside):
             panel.set_ylim(len(group) - 0.4, -0.6)
+            _part_rungs(panel, rates.rungs(group, options), group)
         _finish_rows(chart, value, group, cells if options.get("peak", True) else group)
         if options.get("titles") == "panels":
             chart.set_title(name)
@@ -98,6 +99,12 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     if is_ambiguous and options.get("titles") != "panels":
         same = [str(word) for axis in ("semiring", "dtype") if (word := rates.common(shown, axis))]
         sheet.notes += [f"All over {', '.join(same)}."] if same else []
+
+
+def _part_rungs(panel: Axes, rungs: list[Cell], group: list[Cell]) -> None:
+    """Draw a line between the rungs of a ladder and what stands below them, as libraries do."""
+    if len(rungs) < len(group) and group[: len(rungs)] == rungs:
+        panel.axhline(len(rungs) - 0.5, color=GREY, linewidth=0.8)
 
 
 def _has_value(value: str, group: list[Cell], cells: list[Cell]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import io
-import math
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from harness.surroundings import write_whole
 
 # Behind words that cross a line.
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
-BELOW_MARKS = 1.8  # in the order of drawing: words on paper hide lines, but no mark
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
@@ -36,6 +34,10 @@ TIED = "\N{NO-BREAK SPACE}"  # between a number and its percent sign, until line
 ROW_GAP = 0.08  # inches above and below what belongs to a row of panels: the label of an axis is no title
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
+# On a dark screen light and dark change places, and hues stay: what is strong on white stays strong. A print is light.
+DARK = (
+    "<style>@media screen and (prefers-color-scheme: dark) { svg { filter: invert(0.92) hue-rotate(180deg); } }</style>"
+)
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # where the first is not installed, text is still text
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -89,7 +91,6 @@ class Sheet:
         self.legend: dict[str, Line2D] = {}
         self.notes: list[str] = []
         self._body = 4.0
-        self._along: list[tuple[Axes, Text, Any]] = []
 
     def panels(self, rows: int = 1, columns: int = 1, *, height: float = 3.4, **options: Any) -> list[Axes]:
         """Return ``rows x columns`` panels, row by row, `height` inches in all."""
@@ -99,17 +100,6 @@ class Sheet:
     def add_to_legend(self, label: str, **look: Any) -> None:
         """Name a series once, even if several panels show it."""
         self.legend.setdefault(label, Line2D([], [], **look))
-
-    def write_along(self, panel: Axes, text: str, line: tuple[tuple[float, float], tuple[float, float]]) -> None:
-        """Write `text` above and along the straight line between two points of `panel`, from the first on."""
-        label_style: dict[str, Any] = {
-            "textcoords": "offset points",
-            "rotation_mode": "anchor",
-            "va": "bottom",
-            "bbox": PAPER,
-            "zorder": BELOW_MARKS,
-        }
-        self._along.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **label_style), line))
 
     def say(self, text: str) -> None:
         """Show `text` in a figure without data."""
@@ -150,9 +140,6 @@ class Sheet:
         engine: Any = self.canvas.get_layout_engine()
         engine.set(h_pad=ROW_GAP, rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
         self._settle()
-        for panel, label, line in self._along:
-            (x, y), (x_end, y_end) = panel.transData.transform(line)
-            label.set_rotation(math.degrees(math.atan2(y_end - y, x_end - x)))
 
     def _settle(self) -> None:
         """Have the panels laid out and fix their positions, rounded: the solver does not repeat its last digits."""
@@ -229,9 +216,9 @@ def _column_inches(texts: list[str]) -> float:
 
 
 def _described(svg: str, text: str) -> str:
-    """Return a drawing whose root says that it is an image, with a description beside its title."""
+    """Return a drawing whose root says that it is an image, described beside its title, and dark on dark screens."""
     head, title, rest = svg.replace("'DejaVu Sans'", FONTS).partition("</title>")
-    return head.replace("<svg ", '<svg role="img" ', 1) + title + f"\n <desc>{html.escape(text)}</desc>" + rest
+    return head.replace("<svg ", '<svg role="img" ', 1) + title + f"\n <desc>{html.escape(text)}</desc>\n {DARK}" + rest
 
 
 def styled() -> Any:

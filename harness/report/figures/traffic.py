@@ -14,19 +14,15 @@ from harness.analysis import peaks, rates
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, footprint, loads
 from harness.experiment import Json
-from harness.report.figures.looks import GREY, INK, PALE, Looks
+from harness.report.figures.looks import GREY, INK, MARKERS, PALE, Looks
 from harness.report.figures.rows import HEAD_INCHES, LOW_ROW_INCHES, ROWS_WIDTH
-from harness.report.figures.sheet import BELOW_MARKS, PAPER, Sheet, table, table_width
+from harness.report.figures.sheet import Sheet, table, table_width
 from harness.report.figures.values import MANY_G, decade_ticks, mark_spread, scale, short, spread, unit
 from harness.report.tables import byte_size
 from harness.store.store import Cell
 
 SMALLEST, POINTS = 64, 160  # bytes of the smallest fast memory of a curve, and points of the curve
-# Ratios of two places on logarithmic axes, along x and y, up to which their labels would meet.
-NEAR = (2.2, 1.4)
-# The name of a memory along its line: a letter in parts of the panel's width; places to begin, in parts of the line.
-LETTER, NAME_STARTS = 0.0085, (0.0, 0.4, 0.2, 0.25, 0.3, 0.35, 0.5, 0.1, 0.15, 0.6, 0.7)
-LOWEST, HIGHEST = 0.85, 1.8  # what the name covers above its line, as ratios of rates
+ROOM_BEYOND = 4.0  # times the largest memory of any curve: in one that holds all nothing is left to see
 _PREDICTED = (
     "Dot: measured. Ring: the rate that its loads allow, min(peak, operations a byte x bandwidth), of the memory "
     "that allows least. Loads: elements of A and B that reach registers, for n\N{SUPERSCRIPT THREE} pairs; on a GPU a "
@@ -37,8 +33,9 @@ _REUSE = (
     "Below the bound, 2 / \N{SQUARE ROOT}S, no order of the same pairs comes."
 )
 _ROOFS = (
-    "Dot: measured, at the operations for each byte that the rung's loops load from the memory that holds it back; the "
-    "thin line ends at that roof. Libraries state no loops: every operand once, from the memory that holds all."
+    "A panel is a memory and its roof. A product stands at the operations for each byte its loops load from there: "
+    "full where that memory holds it back, with a line up to the roof; else hollow. Libraries state no loops: they "
+    "load every operand once, from the memory that holds all. Axes are logarithmic."
 )
 
 
@@ -48,74 +45,82 @@ def called(level: str) -> str:
 
 
 def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw measured rates at the intensity of each rung's own loads, under a roof for every measured memory."""
-    products = rates.contenders(cells)
+    """Draw measured rates under one roof a panel: a row of panels for each problem, a column for each memory.
+
+    In the panel of a memory a product stands at the operations for each byte that it loads from there. Its dot is full
+    under the lowest of its roofs, and hollow under the others. With the option ``point`` markers are by that axis.
+    """
+    products = [cell for cell in rates.contenders(cells) if cell.is_ok]
     groups = rates.group(products, lambda cell: rates.words(cell, options.get("panels", "problem")))
-    looks = Looks(products)
-    panels = sheet.panels(len(groups), 1, height=4.4 * max(len(groups), 1))
-    for panel, (title, group) in zip(panels, groups.items(), strict=True):
-        placed = [(cell, roof) for cell in group if cell.is_ok and (roof := model.roof_of(cell, cells)) is not None]
-        panel.set_xscale("log", base=10)
-        panel.set_yscale("log", base=10)
-        for cell, roof in placed:
-            look = {**looks.of(cell.contender), "linestyle": ""}
-            panel.plot([roof.intensity] * 2, [cell.rate, roof.rate], color=look["color"], linewidth=0.9, zorder=2)
-            panel.plot([roof.intensity], [cell.rate], markersize=8, zorder=3, **look)
-            samples = spread("rate", cell, cells)
-            mark_spread(panel, roof.intensity, cell.rate, rates.rate_interval(cell), samples, look["color"])
-            sheet.add_to_legend(cell.contender, **look)
-        if "point" in options:
-            _name_points(panel, placed, options["point"])
-        _roofs(sheet, panel, group, cells, placed)
-        panel.set_title(", ".join(filter(None, [rates.describe(group) or str(title), rates.runs_on(group)])))
-        panel.set_ylabel(f"{unit(group)} (logarithmic)")
-        panel.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-        panel.yaxis.set_major_formatter(_times(scale("rate", group)))
-    panels[-1].set_xlabel("operations for each byte from the memory that holds a rung back (logarithmic)")
+    roofs = {title: by_memory for title, group in groups.items() if (by_memory := _by_memory(group, cells))}
+    if not roofs:
+        sheet.say("No memory was measured")
+        return
+    looks, columns = Looks(products), max(map(len, roofs.values()))
+    shapes = list(dict.fromkeys(rates.axis(cell, options["point"]) for cell in products)) if "point" in options else []
+    panels = sheet.panels(len(roofs), columns, height=3.2 * len(roofs), sharex="row", sharey="row")
+    for row, (title, by_memory) in enumerate(roofs.items()):
+        group, own = groups[title], panels[row * columns : (row + 1) * columns]
+        for panel in own[len(by_memory) :]:
+            panel.set_axis_off()
+        for panel, (memory, placed) in zip(own, by_memory.items(), strict=False):
+            for cell, bound, is_lowest in placed:
+                look = {**looks.of(cell.contender), "linestyle": ""}
+                look |= {"markerfacecolor": look["color"]}
+                sheet.add_to_legend(cell.contender, **{**look, "marker": "s" if shapes else look["marker"]})
+                look |= {"marker": MARKERS[shapes.index(rates.axis(cell, options["point"]))]} if shapes else {}
+                _under_roof(panel, cell, bound, cells, look, is_full=is_lowest)
+            panel.set_title(f"\n{called(memory.name)}: {_bandwidth(memory.bandwidth)}", size=10)
+            panel.set_xscale("log", base=10)
+            panel.set_yscale("log", base=10)
+            panel.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+            panel.yaxis.set_major_formatter(_times(scale("rate", group)))
+            panel.set_xlabel("operations/byte")
+        words = ", ".join(filter(None, [rates.describe(group) or str(title), rates.runs_on(group)]))
+        own[0].set_title(words + own[0].get_title("left"), size=10)
+        own[0].set_ylabel(unit(group))
+        _roofs(own, list(by_memory), peaks.peak_of(group[0], cells), group)
+    for index, shape in enumerate(shapes):
+        sheet.add_to_legend(str(shape), color=GREY, marker=MARKERS[index], linestyle="")
     sheet.notes.append(_ROOFS)
 
 
-def _roofs(
-    sheet: Sheet, panel: Axes, group: list[Cell], cells: list[Cell], placed: list[tuple[Cell, model.RateBound]]
+def _under_roof(
+    panel: Axes, cell: Cell, bound: model.RateBound, cells: list[Cell], look: dict[str, Any], *, is_full: bool
 ) -> None:
-    """Draw the bandwidth of each memory up to the peak, named along its line, and the peak."""
-    done = next((cell for cell in group if cell.is_ok), None)
-    memories = model.levels(done, cells) if done else []
-    peak = peaks.peak_of(done, cells) if done else None
-    xs = [roof.intensity for _, roof in placed] or [0.1, 100.0]
-    top = peaks.roof_rate(peak) if peak else max([cell.rate for cell, _ in placed], default=1.0)
-    left = min([*xs, *(top / memory.bandwidth for memory in memories)]) / 2.5
-    right = max([*xs, *(top / memory.bandwidth for memory in memories)]) * 3
-    low = min([cell.rate for cell, _ in placed] + [left * memory.bandwidth for memory in memories], default=top / 100)
-    low = max(low, min([cell.rate for cell, _ in placed], default=top) / 4)
-    marks = [(roof.intensity, cell.rate) for cell, roof in placed]
-    for memory in memories:
-        begin, end = max(left, low / memory.bandwidth), top / memory.bandwidth
-        panel.plot([begin, end], [memory.bandwidth * begin, top], color=INK, linewidth=1.3, zorder=1)
-        name = f"{called(memory.name)}: {_bandwidth(memory.bandwidth)}"
-        span = (right / left) ** (LETTER * len(name))
-        start = _clear_start((begin, end), memory.bandwidth, span, marks)
-        marks += [(start * span**part, memory.bandwidth * start * span**part) for part in (0.0, 0.5, 1.0)]
-        line = ((start, memory.bandwidth * start), (end, top))
-        sheet.write_along(panel, name, line)
+    """Draw a product at the intensity of its loads from one memory; full with its samples and the way to its roof."""
+    face = {} if is_full else {"markerfacecolor": "white"}
+    panel.plot([bound.intensity], [cell.rate], zorder=3, **{**look, **face})
+    if is_full:
+        panel.plot([bound.intensity] * 2, [cell.rate, bound.rate], color=look["color"], linewidth=0.9)
+        samples = spread("rate", cell, cells)
+        mark_spread(panel, bound.intensity, cell.rate, rates.rate_interval(cell), samples, look["color"])
+
+
+def _by_memory(group: list[Cell], cells: list[Cell]) -> dict[model.Level, list[tuple[Cell, model.RateBound, bool]]]:
+    """Return by memory the products that load from it, what that allows each, and whether it is its lowest roof."""
+    found: dict[model.Level, list[tuple[Cell, model.RateBound, bool]]] = defaultdict(list)
+    for cell in group:
+        lowest = model.roof_of(cell, cells)
+        for memory, bound in model.roofs_of(cell, cells).items():
+            found[memory].append((cell, bound, bound == lowest))
+    return {memory: found[memory] for memory in model.levels(group[0], cells) if memory in found}
+
+
+def _roofs(panels: list[Axes], memories: list[model.Level], peak: Cell | None, group: list[Cell]) -> None:
+    """Draw in the panel of each memory what its bandwidth allows, up to the peak."""
+    (left, right), (low, high) = panels[0].get_xlim(), panels[0].get_ylim()
+    top = peaks.roof_rate(peak) if peak else high
+    knees = [top / memory.bandwidth for memory in memories]
+    left, right = min(left, *(knee / 3 for knee in knees)), max(right, *(3 * knee for knee in knees))
+    for panel, knee in zip(panels, knees, strict=False):
+        panel.plot([left, knee, right], [top * left / knee, top, top], color=INK, zorder=1)
+    panels[0].set_xlim(left, right)
+    panels[0].set_ylim(low / 1.5, 4 * top)
     if peak:
-        starts = [top / memory.bandwidth for memory in memories] or [left]
-        panel.plot([min(starts), right], [top, top], color=INK, linewidth=2, zorder=1)
         name = f"{peaks.name_of_peak(peak)}: {short(top * scale('rate', group))} {unit(group)}"
-        panel.text(right, 1.15 * top, name, ha="right", size=9.5)
-    panel.set_ylim(low / 1.8, 3 * top)
-    panel.set_xlim(left, right)
-
-
-def _clear_start(line: tuple[float, float], bandwidth: float, span: float, marks: list[tuple[float, float]]) -> float:
-    """Return where on the `line` of a memory its name, `span` long, begins: where it meets the fewest of `marks`."""
-    begin, end = line
-    starts: list[float] = [begin * (end / begin) ** part for part in NAME_STARTS]
-
-    def met(start: float) -> int:
-        return sum(start / 1.2 < x < 1.2 * start * span and LOWEST < y / (bandwidth * x) < HIGHEST for x, y in marks)
-
-    return min([start for start in starts if 1.3 * start * span <= end] or starts[:1], key=met)
+        place: dict[str, Any] = {"xycoords": panels[0].get_yaxis_transform(), "textcoords": "offset points"}
+        panels[0].annotate(name, (0, top), (3, 4), size=8.5, **place).set_in_layout(False)
 
 
 def _times(factor: float) -> Callable[[float, float], str]:
@@ -126,20 +131,6 @@ def _times(factor: float) -> Callable[[float, float], str]:
 def _bandwidth(gigabytes: float) -> str:
     """Return a bandwidth [GB/s] in words: "117 GB/s", "33.4 TB/s"."""
     return f"{short(gigabytes)} GB/s" if gigabytes < MANY_G else f"{short(gigabytes / 1e3)} TB/s"
-
-
-def _name_points(panel: Axes, placed: list[tuple[Cell, model.RateBound]], name: str) -> None:
-    """Name the shape of each point beside it; of points of one shape that nearly meet, the first."""
-    named = defaultdict[str, list[tuple[float, float]]](list)
-    for cell, roof in placed:
-        shape = str(rates.axis(cell, name))
-        here = roof.intensity, cell.rate
-        if any(all(1 / near < a / b < near for a, b, near in zip(here, it, NEAR, strict=True)) for it in named[shape]):
-            continue
-        named[shape].append(here)
-        style: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "top", "size": 8.5, "bbox": PAPER}
-        style["zorder"] = BELOW_MARKS
-        panel.annotate(shape, here, (7, -4), color=GREY, **style)
 
 
 def predicted(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -201,10 +192,16 @@ def reuse(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         memories = model.levels(group[0], cells)
         known = [memory.capacity for memory in memories if math.isfinite(memory.capacity)]
         capacities = np.geomspace(SMALLEST, 2 * max(known, default=1 << 22), POINTS)
+        begins, seen = defaultdict[tuple[float, float], list[str]](list), list[tuple[float, float]]()
         for cell in group:
-            look = {**looks.of(cell.contender), "marker": ""}
-            panel.plot(capacities, [_a_pair(cell, float(size)) for size in capacities], **look)
-            sheet.add_to_legend(cell.contender, **look)
+            moved = [(size, at) for size in map(float, capacities) if math.isfinite(at := _a_pair(cell, size))]
+            panel.plot(*zip(*moved, strict=True), **{**looks.of(cell.contender), "marker": ""})
+            begins[moved[0]].append(cell.contender)
+            seen += moved
+        for place, names in begins.items():
+            style: dict[str, Any] = {"textcoords": "offset points", "size": 9, "va": "bottom"}
+            panel.annotate(", ".join(names), place, (2, 2), color=looks.of(names[-1])["color"], **style)
+        panel.set_xlim(SMALLEST / 2, ROOM_BEYOND * max(x for x, _ in seen))
         size, sizes = model.itemsize(group[0]), model.sizes_of(group[0])
         least = [
             bounds.least_loads(sizes["i"], sizes["j"], sizes["p"], bytes_ / size) / math.prod(sizes.values())
@@ -213,17 +210,18 @@ def reuse(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.plot(capacities, least, color=INK, linewidth=2.2)
         panel.fill_between(capacities, 1e-9, np.maximum(least, 1e-9), color=PALE, zorder=0)
         for memory in memories:
-            if math.isfinite(memory.capacity):
+            if memory.capacity < panel.get_xlim()[1]:
                 panel.axvline(memory.capacity, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-                style: dict[str, Any] = {"xycoords": panel.get_xaxis_transform(), "textcoords": "offset points"}
-                panel.annotate(memory.name, (memory.capacity, 1), (3, -2), va="top", size=9, color=GREY, **style)
+                at_top: dict[str, Any] = {"xycoords": panel.get_xaxis_transform(), "textcoords": "offset points"}
+                panel.annotate(memory.name, (memory.capacity, 1), (3, -2), va="top", size=9, color=GREY, **at_top)
         panel.set_xscale("log", base=2)
         panel.set_yscale("log", base=10)
-        panel.set_ylim(max(min(filter(None, least), default=1e-3), 1e-4) / 2, 5)
+        panel.set_ylim(min(y for _, y in seen) / 4, 10)
         panel.set_title(rates.describe(group))
         panel.set_ylabel("elements moved for each pair")
         panel.xaxis.set_major_formatter(lambda tick, _: byte_size(tick))
-    sheet.add_to_legend("no order of loops moves less", color=INK, linewidth=2.2)
+        panel.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        panel.text(0.02, 0.05, "no order of loops moves less", size=9, transform=panel.transAxes)
     panels[-1].set_xlabel("bytes of the fast memory (logarithmic)")
     sheet.notes.append(_REUSE)
 
