@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 2 * LEFT + 3 * EDGE + 2 * GAP, TOP + EDGE + 76
 INK, FAINT, PAPER = "#1B1B1B", "#C9CED3", "#FFFFFF"
 GPU = {
     "registers": LEVELS["registers"],
-    "registers of other threads": LEVELS["L3"],
+    "other threads": LEVELS["L3"],
     "shared memory": LEVELS["L1"],
     "global memory": LEVELS["memory"],
 }
@@ -114,7 +114,7 @@ OF_RUNGS = {
             ("B", 0, 12, 2, 10, "global memory"),
             ("B", 4, 6, 2, 10, "shared memory"),
             *(("B", 4, 5, column, column + 1, "registers") for column in (3, 7)),
-            ("C", 2, 10, 2, 10, "registers of other threads"),
+            ("C", 2, 10, 2, 10, "other threads"),
             *(("C", row, row + 1, column, column + 1, "registers") for row in (3, 7) for column in (3, 7)),
         ],
         [],
@@ -175,7 +175,7 @@ def drawn(name: str, picture: Picture) -> str:
     for level, colour in picture.colours.items():
         if level in used:
             parts += [box(x, TOP + EDGE + 43, 14, 14, colour), text(x + 20, TOP + EDGE + 55, level, anchor="start")]
-            x += 46 + 7.6 * len(level)
+            x += 44 + 8 * len(level)
     return page(f"What {name} touches: {'; '.join(picture.labels)}", HEIGHT, parts)
 
 
