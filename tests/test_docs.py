@@ -72,7 +72,7 @@ def commands() -> list:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """Return a copy of the project with the file that the contributor guide tells to drop."""
+    """Return a copy of the project with the files that the contributor guide and the README tell to drop."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("harness", "backends", "experiments"):
         ignored = shutil.ignore_patterns("results", "figures")
@@ -81,8 +81,8 @@ def checkout(tmp_path_factory):
         shutil.copy(ROOT / name, folder / name)
     shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
     for block in blocks("python"):
-        if "class Outer(Backend)" in block.values[0]:
-            (folder / "backends/cpu/outer.py").write_text(block.values[0])
+        for name in re.findall(r"^class (Outer|Einsum)\(Backend\)", block.values[0], re.MULTILINE):
+            (folder / f"backends/cpu/{name.lower()}.py").write_text(block.values[0])
     return folder
 
 

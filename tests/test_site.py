@@ -55,6 +55,24 @@ def test_example(path, capsys):
     assert capsys.readouterr().out.strip(), "an example tells what came out"
 
 
+def test_pictures_are_as_they_are_drawn():
+    folder = DOCS / "pictures"
+    drawn = runpy.run_path(str(folder / "draw.py"))["pictures"]()
+    assert {path.name: path.read_text() for path in folder.glob("*.svg")} == drawn
+    assert [name for name in drawn if f"(pictures/{name})" not in (DOCS / "first-hour.md").read_text()] == []
+
+
+def test_each_question_of_the_first_hour_has_a_folded_answer():
+    """A blank line after the summary and before the end, or GitHub shows the answer's Markdown as it stands."""
+    page = (DOCS / "first-hour.md").read_text()
+    folded = re.findall(
+        r"^<details><summary>([^\n]+)</summary>\n\n(\S.*?)\n\n</details>$", page, re.DOTALL | re.MULTILINE
+    )
+    assert len(folded) >= 30
+    assert len(folded) == page.count("<details>") == page.count("</details>")
+    assert not [question for question, answer in folded if "<summary>" in answer]
+
+
 def test_the_example_of_a_verdict_does_as_the_page_on_verdicts_says(capsys):
     """Several processes, pairs of samples, and a verdict on all cells together, which has a least effect."""
     names = runpy.run_path(str(DOCS / "examples/verdict.py"), run_name="__main__")

@@ -38,8 +38,8 @@ SIDE = 12  # of the matrices of a picture, in cells
 Block = tuple[str, int, int, int, int, str]
 # What the innermost loops of each rung touch, and where it lies then: a sketch of 12 x 12 matrices, not to scale.
 PICTURES: dict[str, list[Block]] = {
-    "cpu-naive": [("A", 4, 5, 0, 12, "L1"), ("B", 0, 12, 6, 7, "memory"), ("C", 4, 5, 6, 7, "registers")],
-    "cpu-transposed": [("A", 4, 5, 0, 12, "L1"), ("B transposed", 6, 7, 0, 12, "L2"), ("C", 4, 5, 6, 7, "registers")],
+    "cpu-naive": [("A", 4, 5, 0, 12, "L1"), ("B", 0, 12, 6, 7, "L3"), ("C", 4, 5, 6, 7, "registers")],
+    "cpu-transposed": [("A", 4, 5, 0, 12, "L1"), ("B transposed", 6, 7, 0, 12, "L3"), ("C", 4, 5, 6, 7, "registers")],
     "cpu-tiled reuse=1": [
         ("A", 4, 8, 0, 6, "L2"),
         ("A", 5, 6, 0, 6, "L1"),
