@@ -18,9 +18,9 @@ SWEEPS = {
     "nc": ("cpu-packed", ("nc",)),
 }
 # m, n and k of every sweep, and its longest block; what is swept is as long as its longest block.
-SIZE = {"smoke": 96, "quick": 768, "full": 2048}
-LONGEST = {"smoke": 96, "quick": 768, "full": 4096}
-SMALLEST = {"smoke": 8, "quick": 16, "full": 16}
+SIZE = {"smoke": 96, "quick": 576, "full": 2048}
+LONGEST = {"smoke": 96, "quick": 576, "full": 4096}
+SMALLEST = {"smoke": 32, "quick": 32, "full": 32}
 # Ratio of neighbouring values; of the sweeps in COARSE, along which rates change little, the second.
 STEP, COARSE = {"smoke": (4, 4), "quick": (2, 4), "full": (2, 4)}, ("mc", "nc")
 LENGTH = {"kc": "k", "mc": "m", "nc": "n"}
@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2.5),
+        "quick": Budget(rounds=8, seconds=6),
         "full": Budget(rounds=3, seconds=12, processes=3),
     },
     order=30,

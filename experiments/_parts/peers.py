@@ -82,6 +82,11 @@ def fastest_libraries(machine: Machine) -> list[Contender]:
     return [_configured(backend, list(backend.configurations(machine))[-1], 1, machine) for backend in found]
 
 
+def fastest_peers(machine: Machine) -> list[Contender]:
+    """Return the subject, the commonest library as it is installed, and those of `FASTEST`, for one thread."""
+    return [backend_contender(SUBJECT), backend_contender(COMMONEST), *fastest_libraries(machine)]
+
+
 def _configured(backend: Backend, words: str, threads: int, machine: Machine) -> Contender:
     """Return `backend` in the configuration called `words`, which its label ends with."""
     contender = backend_contender(backend.name, label=f"{backend.name} as {words}" if words else "", threads=threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from harness.analysis import caveats, peaks, rates, shares
+from harness.analysis import caveats, mean_sizes, peaks, rates, shares
 from harness.analysis.findings import DETAILS, FINDINGS, JUDGED, PLACES, libraries
 from harness.experiment import Experiment, Figure, content_hash
 from harness.store.store import Cell
@@ -49,6 +49,8 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     chosen = [cell for cell in chosen if cell.contender not in not_at_their_best]
     if figure.options.get("merged"):
         chosen = libraries.merged(chosen)
+    if figure.options.get("over_sizes") == "mean":
+        chosen = mean_sizes.merged(chosen)
     if "compares" in figure.options and len(_timed_values(chosen, figure.options["compares"])) < 2:
         return Shown([], [])
     return Shown([*roofs, *chosen], peaks_elsewhere, tuple(sorted(not_at_their_best)))

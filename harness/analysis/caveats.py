@@ -33,8 +33,8 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
 EVEN, FEW = "undecided: level", "undecided: few samples"
-# Shares, as of a peak, and weak scaling ask how much of a rate is left, not who is faster. A time that is surely within
-# this factor of the other one answers.
+# A time that is surely within this factor of the other one is level with it. That answers who is faster, and how much
+# of a rate is left.
 LEVEL = 1.05
 _NOTHING = ": nothing is decided"
 _MARK = re.compile(rf" \((?:(\d+) of (\d+) )?undecided\)|{_NOTHING}")
@@ -205,14 +205,13 @@ def doubts(cells: Iterable[Cell]) -> dict[Key, str]:
     return reasons
 
 
-def _why_unsure(pairs: Sequence[tuple[Cell, Cell]], *, are_shares: bool = False) -> list[str]:
+def _why_unsure(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
     """Return why the ratio of each pair has no verdict, `EVEN` or `FEW`; empty where it has one, or is `LEVEL`."""
     comparisons = verdict.compare_all((cell.samples_ns, other.samples_ns) for cell, other in pairs)
     outcomes = zip(pairs, verdict.judge(comparisons), verdict.settle(comparisons), strict=True)
     reasons: list[str] = []
     for (cell, other), outcome, settled in outcomes:
-        asks_what_is_left = are_shares or rates.is_weak_scaling(cell, other)
-        is_level = asks_what_is_left and verdict.lies_within(settled.ratio, LEVEL)
+        is_level = verdict.lies_within(settled.ratio, LEVEL)
         _, low, high = rates.time_ratio(cell, other)
         reasons.append("" if outcome is not Verdict.UNSURE or is_level else EVEN if low <= 1 <= high else FEW)
     return reasons
@@ -229,7 +228,7 @@ def of_shares(pairs: Iterable[tuple[Cell, Cell | None]]) -> Undecided:
     alone = [cell for cell, whole in known if whole is None or not rates.in_turns(cell, whole)]
     few = [len(cell.all_samples_ns) for cell in alone if len(cell.all_samples_ns) < FEWEST_FOR_INTERVAL]
     disturbed = of_times([cell for cell in alone if len(cell.all_samples_ns) >= FEWEST_FOR_INTERVAL]).undecided
-    judged = without_verdict(beside, are_shares=True)
+    judged = without_verdict(beside)
     return Undecided(
         judged.undecided + len(few) + disturbed,
         judged.few + len(few),
@@ -239,9 +238,9 @@ def of_shares(pairs: Iterable[tuple[Cell, Cell | None]]) -> Undecided:
     )
 
 
-def without_verdict(pairs: Sequence[tuple[Cell, Cell]], *, are_shares: bool = False) -> Undecided:
+def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> Undecided:
     """Return how many of the ratios of pairs have no verdict; all of them are one sweep."""
-    doubtful = [(why, pair) for why, pair in zip(_why_unsure(pairs, are_shares=are_shares), pairs, strict=True) if why]
+    doubtful = [(why, pair) for why, pair in zip(_why_unsure(pairs), pairs, strict=True) if why]
     few = sum(why == FEW for why, _ in doubtful)
     counts = (min(len(cell.all_samples_ns) for cell in pair) for _, pair in doubtful)
     return Undecided(len(doubtful), few, len(pairs), min(counts, default=0))

@@ -214,16 +214,20 @@ def chosen_backend(cell: Cell) -> str:
     return str((cell.facts.get("plan") or {}).get("backend", ""))
 
 
-def is_weak_scaling(cell: Cell, reference: Cell) -> bool:
-    """Return whether `cell` has more threads or ranks than its reference, and more work for them."""
-    return cell.threads > reference.threads and work_ratio(cell, reference) > 1
-
-
 def speed_up(cell: Cell, reference: Cell) -> Interval:
     """Return the rate of `cell` over the rate of `reference`: the ratio of times if both do the same work."""
     work = work_ratio(cell, reference)
     estimate, low, high = time_ratio(cell, reference)
     return Interval(work / estimate, work / high, work / low)
+
+
+def step(cell: Cell, below: Cell) -> Interval:
+    """Return the rate of a rung over that of another as their medians have it, so that steps multiply to the whole.
+
+    The interval is as wide as that of `speed_up`, whose estimate is the median of paired ratios.
+    """
+    paired, of_medians = speed_up(cell, below), cell.rate / below.rate
+    return Interval(*(of_medians * bound / paired.estimate for bound in paired))
 
 
 def in_turns(cell: Cell, other: Cell) -> bool:

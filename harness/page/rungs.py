@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness import registry
-from harness.analysis import peaks, rates
+from harness.analysis import mean_sizes, peaks, rates
 from harness.page import extra
 from harness.page.colours import LEVELS, variable
 from harness.page.recorded import Recorded, digits
@@ -92,6 +92,7 @@ class Rung(NamedTuple):
 def rungs(recorded: Recorded) -> list[Rung]:
     """Return the rungs that `recorded` has measured over plus_times, from the lowest; none without a ladder."""
     own = [c for c in recorded.cells if c.experiment == LADDER and rates.axis(c, "semiring") == "plus_times"]
+    own = mean_sizes.merged(c for c in own if c.axes.get("role") in ("product", rates.PEAK))
     by_label = {row.cell.contender: row for row in tables.summary_rows(own)}
     backends = {entry.name: entry for entry in registry.discover() if entry.backend}
     found, below = [], None
@@ -111,7 +112,7 @@ def rungs(recorded: Recorded) -> list[Rung]:
                 picture=picture(label),
                 rate=f"{tables.number(row.rate)} {row.unit}",
                 peak=tables.number(peak),
-                step=tables.number(rates.speed_up(row.cell, below)) if below else "",
+                step=tables.number(rates.step(row.cell, below)) if below else "",
             )
         )
         below = row.cell

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from harness.analysis import caveats, conditions, rates
+from harness.analysis import answers, caveats, conditions, rates
 from harness.analysis import peaks as analysis_peaks
 from harness.experiment import Experiment
 from harness.stats.statistics import Interval
@@ -44,7 +44,7 @@ def summary_rows(
     """Return a row for each cell of a contender, in the order of the store; peaks and bandwidths are no contenders.
 
     There are remarks only if `unsure` says whose ratios are (`harness.analysis.caveats.doubts`). Backends that stand
-    `beside` a ladder have no rung below.
+    `beside` a ladder have no rung below. Ratios of a ladder are those of its rates: steps multiply to the whole.
     """
     everything = list(cells)
     peaks = analysis_peaks.peaks_by_kind(everything)
@@ -58,7 +58,8 @@ def summary_rows(
         for cell in contenders:
             around = [*case, *peaks.get(analysis_peaks.kind(cell), ())]
             remarks = "" if unsure is None else caveats.of_cell(cell, unsure)
-            rows.append(_row(cell, below.get(id(cell)), around, where, unit, remarks))
+            ratio = rates.step if beside else rates.speed_up
+            rows.append(_row(cell, below.get(id(cell)), around, where, unit, remarks, ratio))
     return rows
 
 
@@ -115,12 +116,19 @@ def timed(experiment: Experiment, cells: Iterable[Cell]) -> tuple[Sequence[str],
 def headline(ladder: Experiment, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the heads and rows of a short table for the terminal: the results of each rung of the ladder."""
     heads = ("problem", "rung", "rate", *HEADLINE_NUMBERS)
-    return heads, [(row.where, *_estimates(row)) for row in rows_of(ladder, cells)]
+    return heads, [(row.where, *_estimates(row)) for row in _leading_rows(ladder, cells)]
+
+
+def _leading_rows(experiment: Experiment, cells: Iterable[Cell]) -> list[TableRow]:
+    """Return the rows of what the first figure of `experiment` shows."""
+    figure = experiment.figures[0]
+    of = answers.shown(figure, experiment.name, cells)
+    return summary_rows([*of.cells, *of.peaks], beside=figure.options.get("beside", ()))
 
 
 def short_table(experiment: Experiment, cells: Iterable[Cell]) -> str:
     """Return the first case of `experiment` in Markdown, without intervals: a line that names it, a row a contender."""
-    rows = rows_of(experiment, cells)
+    rows = _leading_rows(experiment, cells)
     case = [row for row in rows if row.where == rows[0].where]
     reference = next((row.cell.reference for row in case), "reference")
     numbers = "rate", "of peak", "speed over step below", f"over {reference}"
@@ -193,7 +201,15 @@ def _of_experiment(name: str, cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.experiment == name or rates.is_roof(cell)]
 
 
-def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, unit: str, remarks: str) -> TableRow:
+def _row(
+    cell: Cell,
+    below: Cell | None,
+    around: Sequence[Cell],
+    where: str,
+    unit: str,
+    remarks: str,
+    ratio: Callable[[Cell, Cell], Interval],
+) -> TableRow:
     """Return the row of `cell`; `around` are the cells of its case, and the peaks of its kind."""
     reference = rates.reference_of(cell, around)
     time = rates.time_interval(cell) if cell.is_ok else None
@@ -204,7 +220,7 @@ def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, uni
         rate=rates.rate_of(time, cell) if time and "operations" in cell.facts else None,
         time_ms=Interval(*(bound / 1e6 for bound in time)) if time else None,
         percent_of_peak=analysis_peaks.percent_of_peak(cell, around),
-        over_below=rates.speed_up(cell, below) if cell.is_ok and below else None,
-        over_reference=rates.speed_up(cell, reference) if cell.is_ok and reference else None,
+        over_below=ratio(cell, below) if cell.is_ok and below else None,
+        over_reference=ratio(cell, reference) if cell.is_ok and reference else None,
         remarks=remarks,
     )

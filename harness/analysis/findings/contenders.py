@@ -60,7 +60,7 @@ def ladder(cells: list[Cell], options: Json) -> str:
         parts.append(f"{share:.0f} %{' of the peak' * (not parts)} over {words}{gains}")
         rungs = rates.rungs(group, options)
         steps += [
-            (rates.speed_up(cell, below).estimate, cell.contender, below.contender)
+            (rates.step(cell, below).estimate, cell.contender, below.contender)
             for cell, below in zip(rungs, rates.steps_below(rungs), strict=True)
             if cell.is_ok and below is not None
         ]
@@ -73,11 +73,21 @@ def ladder(cells: list[Cell], options: Json) -> str:
     return f"{first}; largest step: {who} over {below} ({gain:.3g} times)"
 
 
+def power_of_two(cells: list[Cell], options: Json) -> str:
+    """Return which part of its rate the subject keeps where all sizes are a power of two, beside the size below."""
+    own = sorted(_of_subject(cells, options), key=lambda cell: rates.axis(cell, "n"))
+    if len(own) < 2:
+        return ""
+    below, at = own[-2:]
+    sizes = f"at n = {rates.axis(at, 'n')}", f"at n = {rates.axis(below, 'n')}"
+    return f"{options['subject']} has {at.rate / below.rate:.2f} of the rate {sizes[0]} that it has {sizes[1]}"
+
+
 def _gains(subject: Cell, group: list[Cell], *, with_first: bool) -> str:
     """Return the speed of a rung over the fastest library, and `with_first` or alone over the first rung."""
     peer, slowest = rivals.fastest_peer(subject, group), rates.reference_of(subject, group)
     others = [peer, slowest if with_first or peer is None else None]
-    gains = [(rates.speed_up(subject, other).estimate, other.contender) for other in others if other is not None]
+    gains = [(rates.step(subject, other).estimate, other.contender) for other in others if other is not None]
     words = [f"{gain:.2f} times {name}" if gain < 10 else f"{gain:.3g} times {name}" for gain, name in gains]
     return f" ({', '.join(words)})" if words else ""
 
@@ -240,6 +250,7 @@ DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,
+    "power_of_two": power_of_two,
     "of_peak": of_peak,
     "losses": losses,
     "cost": cost,

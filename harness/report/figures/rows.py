@@ -193,7 +193,7 @@ def _noted(cell: Cell, name: str) -> str:
 def _ratio(cell: Cell, reference: Cell | None) -> str:
     if reference is None or not cell.is_ok:
         return "" if cell.is_ok else "-"
-    return "1" if cell is reference else short(rates.speed_up(cell, reference).estimate)
+    return "1" if cell is reference else short(rates.step(cell, reference).estimate)
 
 
 def _median(at: Interval) -> str:

@@ -1,0 +1,56 @@
+"""Cells at several sizes as one: the geometric mean of their times, sample by sample. Pure.
+
+A size can be special: at a power of two the lines of a column fall into few sets of a cache. A mean over others is not.
+Samples of one round stay pairs, and so every ratio of a merged case is that of its rates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+from harness.analysis import rates
+from harness.experiment import content_hash
+from harness.store.store import Cell
+
+SIDES = ("m", "n", "k")
+
+
+def merged(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells of each contender at several sizes as one cell of a case of its own; others as they are.
+
+    Sizes of one run stand together, if all else on the axes is equal. A contender is merged if it has a time at each.
+    """
+    found = []
+    for group in rates.group(cells, _together).values():
+        sizes = rates.group(group, lambda cell: cell.case)
+        by_contender = rates.group(group, lambda cell: cell.contender).values()
+        if len(sizes) == 1:
+            found += group
+        else:
+            found += [_mean(own) for own in by_contender if len(own) == len(sizes) and all(x.is_ok for x in own)]
+    return found
+
+
+def _together(cell: Cell) -> str:
+    return content_hash([cell.run, {name: at for name, at in cell.axes.items() if name not in SIDES}])
+
+
+def _mean(own: Sequence[Cell]) -> Cell:
+    """Return the cell whose time is the geometric mean of those of `own`, one contender at several sizes."""
+    processes = zip(*(cell.samples_ns for cell in own), strict=False)
+    samples = [[_geometric_mean(at_once) for at_once in zip(*process, strict=False)] for process in processes]
+    axes = {side: ", ".join(str(rates.axis(cell, side)) for cell in own) for side in SIDES}
+    operations = _geometric_mean([cell.facts["operations"] for cell in own])
+    return dataclasses.replace(
+        own[0],
+        case=content_hash([cell.case for cell in own]),
+        axes={**own[0].axes, **axes},
+        samples_ns=samples,
+        facts={"operations": operations},
+    )
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
