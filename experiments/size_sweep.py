@@ -47,7 +47,7 @@ OF_DOUBLE = {
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a square product for each size, by rising size: the libraries that take it, the fastest in quick; rungs."""
+    """Return a square product for each size, by rising size: the libraries, of which quick has the fastest; rungs."""
     sizes = sorted((n, kind) for kind, of_kind in SIZES[preset].items() for n in of_kind)
     return [
         product_case(problem, _contenders(problem, machine, preset), kind=kind)

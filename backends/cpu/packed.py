@@ -67,7 +67,9 @@ class Packed(Backend):
 
     name = "cpu-packed"
     step = 40
-    idea = "panels packed in the order they are read, and a tile of C in registers, four rows of two vectors: six loads for eight"
+    idea = (
+        "panels packed in the order they are read, and four rows of two vectors of C in registers: six loads for eight"
+    )
     source = "Goto and van de Geijn (2008), section 4; course work on DGEMM by OpenMP: packed 4x4 micro-kernel"
     calls_libraries = False
     takes = frozenset({"mixed"})

@@ -34,8 +34,8 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
 EVEN, FEW = "undecided: level", "undecided: few samples"
 # A time that is surely within this factor of the other one is level with it. That answers who is faster, and how much
-# of a rate is left.
-LEVEL = 1.05
+# of a rate is left. Of one process it takes a wider factor: processes differ by some per cent, which it cannot show.
+LEVEL, LEVEL_ALONE = 1.05, 1.1
 _NOTHING = ": nothing is decided"
 _MARK = re.compile(rf" \((?:(\d+) of (\d+) )?undecided\)|{_NOTHING}")
 _MEANING = {
@@ -211,7 +211,7 @@ def _why_unsure(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
     outcomes = zip(pairs, verdict.judge(comparisons), verdict.settle(comparisons), strict=True)
     reasons: list[str] = []
     for (cell, other), outcome, settled in outcomes:
-        is_level = verdict.lies_within(settled.ratio, LEVEL)
+        is_level = verdict.lies_within(settled.ratio, LEVEL if settled.processes > 1 else LEVEL_ALONE)
         _, low, high = rates.time_ratio(cell, other)
         reasons.append("" if outcome is not Verdict.UNSURE or is_level else EVEN if low <= 1 <= high else FEW)
     return reasons

@@ -41,7 +41,7 @@ def _mean(own: Sequence[Cell]) -> Cell:
     """Return the cell whose time is the geometric mean of those of `own`, one contender at several sizes."""
     processes = zip(*(cell.samples_ns for cell in own), strict=False)
     samples = [[_geometric_mean(at_once) for at_once in zip(*process, strict=False)] for process in processes]
-    axes = {side: ", ".join(str(rates.axis(cell, side)) for cell in own) for side in SIDES}
+    axes = {side: f"{rates.axis(own[0], side)}-{rates.axis(own[-1], side)}" for side in SIDES}
     operations = _geometric_mean([cell.facts["operations"] for cell in own])
     return dataclasses.replace(
         own[0],

@@ -161,7 +161,8 @@ class _Run:
     def _steps_aside(self, missing: int, half_round_s: float) -> bool:
         """Leave out the contender that takes more than half of a round once the others need the time that is left.
 
-        Return whether one was left out. There are two others at least: a ratio takes two.
+        Not before it has the samples of a verdict, if there is time for those. Return whether one was left out. There
+        are two others at least: a ratio takes two.
         """
         samples, loops = self.measurement.samples_ns, self.measurement.loops
         each = {x: loops[x] * sum(own) / len(own) for x, own in samples.items() if x not in self.aside}
@@ -169,6 +170,9 @@ class _Run:
         part = each[slowest] / sum(each.values())
         expected_s = half_round_s * (2 + (missing - 2) * (1 - part))  # one more round of all, then those of the others
         if len(each) <= 2 or part <= 1 / 2 or self.now() + expected_s <= self.end:
+            return False
+        undecided = statistics.FEWEST_FOR_INTERVAL - len(samples[slowest])
+        if undecided > 0 and self.now() + undecided * half_round_s <= self.end:
             return False
         self.aside.add(slowest)
         return True
