@@ -63,12 +63,12 @@ OF_RUNGS = {
     "packed": rung(
         "cpu-packed",
         [("A", 6, 0.5, 6, 5.5), ("B", 0.5, 6, 5.5, 6)],
-        ("4 broadcasts a step", "one vector a step", "4 vectors of sums"),
+        ("4 broadcasts a step", "2 vectors of 4 a step", "4 x 2 vectors of sums"),
     ),
     "simd": rung(
         "cpu-simd",
-        [("A", 6.5, 0.5, 6.5, 7.5), ("B", 0.5, 6, 7.5, 6)],
-        ("8 broadcasts a step", "3 vectors a step", "8 x 3 vectors of sums"),
+        [("A", 7, 0.5, 7, 7.5), ("B", 0.5, 6, 7.5, 6)],
+        ("6 broadcasts a step", "2 vectors of 4 a step", "6 x 2 vectors of sums"),
     ),
     "ranks": Picture(
         [

@@ -36,7 +36,8 @@ SIDE = 12  # of the matrices of a picture, in cells
 
 # A block of a picture: matrix, first and last row and column (both from 0, the last excluded), where it lies.
 Block = tuple[str, int, int, int, int, str]
-# What the innermost loops of each rung touch, and where it lies then: a sketch of 12 x 12 matrices, not to scale.
+# What the innermost loops of each rung touch, and where it lies then: a sketch of 12 x 12 matrices, not to scale but
+# for the register tiles, which are those of float64 by AVX2.
 PICTURES: dict[str, list[Block]] = {
     "cpu-naive": [("A", 4, 5, 0, 12, "L1"), ("B", 0, 12, 6, 7, "L3"), ("C", 4, 5, 6, 7, "registers")],
     "cpu-transposed": [("A", 4, 5, 0, 12, "L1"), ("B transposed", 6, 7, 0, 12, "L3"), ("C", 4, 5, 6, 7, "registers")],
@@ -60,17 +61,17 @@ PICTURES: dict[str, list[Block]] = {
         ("A", 4, 12, 0, 6, "L2"),
         ("A", 4, 8, 0, 6, "L1"),
         ("B", 0, 6, 0, 12, "L3"),
-        ("B", 0, 6, 4, 8, "L1"),
+        ("B", 0, 6, 2, 10, "L1"),
         ("C", 4, 12, 0, 12, "memory"),
-        ("C", 4, 8, 4, 8, "registers"),
+        ("C", 4, 8, 2, 10, "registers"),
     ],
     "cpu-simd": [
         ("A", 4, 12, 0, 8, "L2"),
-        ("A", 4, 9, 0, 8, "L1"),
+        ("A", 4, 10, 0, 8, "L1"),
         ("B", 0, 8, 0, 12, "L3"),
-        ("B", 0, 8, 3, 9, "L1"),
+        ("B", 0, 8, 2, 10, "L1"),
         ("C", 4, 12, 0, 12, "memory"),
-        ("C", 4, 9, 3, 9, "registers"),
+        ("C", 4, 10, 2, 10, "registers"),
     ],
 }
 
