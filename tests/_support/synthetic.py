@@ -90,9 +90,9 @@ def _facts(arguments: dict, threads: int, label: str) -> tuple[dict, float]:
     return facts, problem.operations / (RATES.get(computed_by, 5.0) * threads)
 
 
-def at_rates(experiment: Experiment, rates: Mapping[str, float], **where: object) -> list[Cell]:
+def at_rates(experiment: Experiment, rates: Mapping[str, float], preset: str = "quick", **where: object) -> list[Cell]:
     """Return cells of one case of an experiment: of each contender called in `rates`, at that rate."""
-    some = [cell for cell in cells(experiment) if all(cell.axes.get(k) == v for k, v in where.items())]
+    some = [cell for cell in cells(experiment, preset) if all(cell.axes.get(k) == v for k, v in where.items())]
     own = {cell.contender: cell for cell in some}
     return [
         dataclasses.replace(own[name], samples_ns=[[own[name].facts["operations"] / rate] * SAMPLES])

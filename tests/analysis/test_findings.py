@@ -38,7 +38,7 @@ def found(kind, shown, **options):
 
 
 def test_the_fastest_peer_counts_and_the_ends_are_named():
-    case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
+    case = {"preset": "full", "shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
     small = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 10.0, "cpu-scipy": 20.0}, n=257, **case)
     large = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 80.0}, n=1025, **case)
     sentence = found("over_fastest", [*small, *large], subject="cpu-simd")
@@ -64,7 +64,7 @@ def test_the_fastest_peer_counts_and_the_ends_are_named():
 def test_a_ladder_names_its_share_its_gain_and_its_largest_step():
     case = {"semiring": "plus_times", "dtype": "float64"}
     rates = {"cpu-naive": 1.0, "cpu-transposed": 4.0, "cpu-packed": 10.0, "cpu-simd": 40.0, "cpu-numpy": 400.0}
-    rungs = at_rates("ladder", rates, n=1024, **case)
+    rungs = at_rates("ladder", rates, n=1000, **case)
     peak = [cell for cell in cells(EXPERIMENTS["ladder"]) if cell.axes.get("role") == "peak"]
     sentence = found("ladder", [*rungs, *peak], subject="cpu-simd", beside=["cpu-numpy"], panels="semiring")
     assert re.match(
@@ -150,7 +150,7 @@ def test_orders_in_memory_cost_the_subject_and_others():
 
 def test_a_choice_is_named_with_how_many_are_as_good():
     rates = {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}
-    own = at_rates("ladder", rates, n=1024, semiring="plus_times")
+    own = at_rates("ladder", rates, n=1000, semiring="plus_times")
     assert found("best", own) == "cpu-packed is fastest, 4 times the speed of cpu-naive (1 other within 5 %)"
 
 
@@ -230,7 +230,8 @@ def test_a_cost_says_over_which_dtype_it_is():
 
 def lost_at(rates, few=()):
     """Return cells of two contenders at sizes of whole tiles, 32 and 64, and at 33; those in `few` have two samples."""
-    cells_of = [cell for n in (32, 33, 64) for cell in at_rates("size_sweep", rates[n], n=n)]
+    case = {"preset": "full", "semiring": "plus_times"}
+    cells_of = [cell for n in (32, 33, 64) for cell in at_rates("size_sweep", rates[n], n=n, **case)]
     return [
         dataclasses.replace(c, samples_ns=[c.samples_ns[0][:2]]) if (c.contender, c.axes["n"]) in few else c
         for c in cells_of
@@ -262,15 +263,15 @@ def test_who_loses_nothing_is_said_to_lose_nothing():
 
 
 def test_losses_at_worst_are_no_less_than_in_the_middle_whatever_few_samples_say():
-    regular = [cell for n in (32, 64) for cell in at_rates("size_sweep", {"cpu-simd": 40.0}, n=n)]
-    (ragged,) = at_rates("size_sweep", {"cpu-simd": 20.0}, n=33)
+    regular = [cell for n in (64, 128) for cell in at_rates("size_sweep", {"cpu-simd": 40.0}, n=n)]
+    (ragged,) = at_rates("size_sweep", {"cpu-simd": 20.0}, n=65)
     few = [
         dataclasses.replace(ragged, axes={**ragged.axes, "n": n}, samples_ns=[ragged.samples_ns[0][:2]])
-        for n in (34, 35)
+        for n in (66, 67)
     ]
-    firm = dataclasses.replace(ragged, axes={**ragged.axes, "n": 63}, samples_ns=[[ragged.median_ns / 1.99] * 8])
+    firm = dataclasses.replace(ragged, axes={**ragged.axes, "n": 127}, samples_ns=[[ragged.median_ns / 1.99] * 8])
     sentence = found("losses", [*regular, *few, firm], subject="cpu-simd")
-    assert "cost cpu-simd 50.0 % of its rate, at worst 50 % (n=34)" in sentence, "the only firm size loses 0.5 %"
+    assert "cost cpu-simd 50.0 % of its rate, at worst 50 % (n=66)" in sentence, "the only firm size loses 0.5 %"
 
 
 def test_speeds_over_references_are_told_apart_by_where_they_compute():
@@ -360,7 +361,7 @@ def test_of_nothing_nothing_is_said(kind):
 
 
 def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_said_too():
-    case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
+    case = {"preset": "full", "shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
     sizes = [
         at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-scipy": 32.0}, n=n, **case) for n in (257, 1025)
     ]
@@ -409,9 +410,12 @@ def test_scaling_says_what_each_thread_keeps_of_one_kind_of_work():
 
 @pytest.mark.parametrize(
     ("mode", "efficiency", "spread", "is_known"),
-    [("weak", 1.0, 0.06, True), ("weak", 1.0, 0.3, False), ("weak", 0.5, 0.06, True), ("strong", 0.25, 0.06, False)],
+    [
+        *(("weak", 1.0, 0.06, True), ("weak", 1.0, 0.3, False), ("weak", 0.5, 0.06, True)),
+        *(("strong", 0.25, 0.06, True), ("strong", 0.25, 0.3, False), ("strong", 0.8, 0.06, True)),
+    ],
 )
-def test_an_efficiency_within_five_percent_answers_weak_scaling(mode, efficiency, spread, is_known):
+def test_a_speed_up_that_differs_or_is_surely_level_is_an_answer(mode, efficiency, spread, is_known):
     own = [cell for cell in scaled(mode, efficiency, spread) if cell.threads in {1, 4}]
     assert bool(caveats.doubts(own)) is not is_known
 
@@ -442,10 +446,8 @@ OPENBLAS = {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-scipy": 22.0, "cpu-openbla
 
 def with_kernels(told):
     """Return the cells of two sizes, in each one of OpenBLAS told its processor; `told` are kernels by contender."""
-    sizes = [
-        at_rates("vs_peers", OPENBLAS, n=n, semiring="plus_times", dtype="float64", shared_by="one thread")
-        for n in (257, 512)
-    ]
+    case = {"preset": "full", "semiring": "plus_times", "dtype": "float64", "shared_by": "one thread"}
+    sizes = [at_rates("vs_peers", OPENBLAS, n=n, **case) for n in (257, 1025)]
     faster = [[ns * 20 / 23 for ns in size[1].all_samples_ns] for size in sizes]
     told_what = [
         dataclasses.replace(size[1], contender="cpu-openblas as SkylakeX", samples_ns=[samples])

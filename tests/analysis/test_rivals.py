@@ -129,7 +129,7 @@ def test_a_share_of_a_run_far_slower_than_a_plain_one_is_none():
 def test_a_library_of_older_results_that_was_not_told_the_processor_is_left_out():
     figure = next(figure for figure in EXPERIMENTS["vs_peers"].figures if figure.name == "vs_peers_rates")
     case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
-    own = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-blis": 10.0}, n=257, **case)
+    own = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-blis": 10.0}, preset="full", n=257, **case)
 
     def names(cells):
         of = answers.shown(figure, "vs_peers", cells)

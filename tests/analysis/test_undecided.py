@@ -34,14 +34,30 @@ def test_two_samples_decide_nothing(name):
         assert "undecided" not in answers.of_figure(figure, of)
 
 
-def test_a_share_that_is_surely_near_all_is_decided():
-    """At the peak the question is not which of both is faster."""
-    subject, peak = cells(EXPERIMENTS["percent_of_peak"])[:2]
-    apart = (1.025, 1.025, 0.995, 0.995, 1.015, 1.015, 0.985, 0.985)
-    times = [time * factor for time, factor in zip(peak.samples_ns[0], apart, strict=True)]
-    level = dataclasses.replace(subject, samples_ns=[times])
-    assert caveats.without_verdict([(level, peak)]).undecided == 1
-    assert caveats.of_shares([(level, peak)]) == (0, 0, 1, 0, 0)
+# Of a spread about 1, by sample.
+APART = (1.025, 1.025, 0.995, 0.995, 1.015, 1.015, 0.985, 0.985)
+
+
+@pytest.mark.parametrize("name", ["percent_of_peak", "vs_peers"])
+@pytest.mark.parametrize(
+    ("processes", "spread", "is_decided"),
+    [
+        ((1.0,), 1, True),  # an interval of 0.97 to 1.03
+        ((1.0,), 2, True),  # of 0.94 to 1.06: what processes differ by is not in it
+        ((1.0,), 4, False),  # of 0.89 to 1.12
+        ((0.985, 1.0, 1.015), 1, True),  # of 0.96 to 1.04
+        ((0.97, 1.0, 1.03), 1, False),  # of 0.93 to 1.08
+        ((0.9,), 1, True),  # it differs: that is a verdict too
+    ],
+)
+def test_a_ratio_that_is_surely_near_one_is_decided(name, processes, spread, is_decided):
+    """At the peak, or where two are level, it is known that neither is ahead by much."""
+    cell, other = cells(EXPERIMENTS[name])[:2]
+    times = [[1e6 * mean * (1 + spread * (factor - 1.005)) for factor in APART] for mean in processes]
+    own = dataclasses.replace(cell, samples_ns=times)
+    reference = dataclasses.replace(other, samples_ns=[[1e6] * len(APART)] * len(processes))
+    assert caveats.of_shares([(own, reference)]) == caveats.without_verdict([(own, reference)])
+    assert caveats.without_verdict([(own, reference)]).undecided == (not is_decided)
 
 
 def test_a_share_of_what_was_not_measured_in_turns_needs_samples_for_an_interval():
