@@ -10,6 +10,9 @@ With ``reuse=1`` each loaded value serves one pair, with ``reuse=2`` two, which 
 independent sums instead of one also hide the latency of the addition. With ``simd="off"`` sums are of scalars. With
 ``schedule="chunks"`` a thread takes the next tile when it has finished one; else each has its part of them beforehand.
 
+Where B fits an L3 that keeps up, ``reuse=1`` is no faster than `transposed`: what tiles keep in L2 saves nothing, and
+the lanes of each sum are added up once for each kc, not once for all of k.
+
 Source: lecture notes on dense matrix algorithms (tiling, arithmetic intensity); course work on DGEMM (2x2 reuse).
 """
 
