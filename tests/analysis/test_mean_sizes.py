@@ -11,6 +11,7 @@ from harness.analysis import answers, mean_sizes, rates
 from harness.analysis.findings import FINDINGS
 from harness.experiment import load_all
 from harness.report import tables
+from harness.report.figures.rows import table_of_rows
 from tests._support import synthetic
 from tests._support.synthetic import cells
 
@@ -128,6 +129,13 @@ def test_printed_steps_multiply_to_the_printed_total(seed):
     for _, rows in itertools.groupby(headline, key=lambda row: row[0]):
         found = printed(rows, -2, -1)
         assert len(found) == len(SPEEDS)  # cpu-tiled stands in two forms, and the first rung has no step
+        assert all(0.98 < product / total < 1.02 for product, total in found)
+    figure = LADDER.figures[0]
+    shown = answers.shown(figure, "ladder", own).cells
+    for group in rates.group(rates.contenders(shown), lambda cell: cell.case).values():
+        heads, rows = table_of_rows(group, shown, figure.options)
+        found = printed(rows, heads.index("over step below"), heads.index("over naive"))
+        assert len(found) == len(SPEEDS)
         assert all(0.98 < product / total < 1.02 for product, total in found)
     columns = tables.table_columns(LADDER, tables.rows_of(LADDER, own))
     heads = ["case", "speed over step below", "speed over reference"]
