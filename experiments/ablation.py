@@ -18,7 +18,7 @@ STEPS = (
     ("SIMD", "cpu-transposed", "no SIMD", "cpu-transposed"),
     ("cache tiles", "cpu-tiled", "cpu-transposed", "no 2x2 reuse"),
     ("2x2 reuse", "cpu-tiled", "no 2x2 reuse", "cpu-tiled"),
-    ("4x4 register tile", "cpu-packed", "cpu-tiled", "no packing"),
+    ("register tile", "cpu-packed", "cpu-tiled", "no packing"),
     ("packing", "cpu-packed", "no packing", "cpu-packed"),
 )
 WHOLE = ("whole path", "cpu-naive", "cpu-packed")

@@ -1,4 +1,4 @@
-"""Goto's five loops around a 4x4 micro-kernel that reads packed panels and keeps its tile of C in registers.
+"""Goto's five loops around a micro-kernel that reads packed panels and keeps its tile of C in registers: 4x4 and wider.
 
     loop 5  jc over n by nc   row-panel of B     packed_b in L3
     loop 4  pc over k by kc   pack B             sequential: every pc updates the same C
@@ -63,7 +63,7 @@ OPTIONS = {"parallel_loop": shares.LOOPS, "packing": (ON, OFF), "simd": SIMD}
 
 
 class Packed(Backend):
-    """Five loops, packed panels, a 4x4 register tile."""
+    """Five loops, packed panels, a register tile of four rows."""
 
     name = "cpu-packed"
     step = 40
@@ -80,7 +80,7 @@ class Packed(Backend):
         assert plan.blocking is not None
         mc, nc, kc, mr, nr = dataclasses.astuple(plan.blocking)
         caches, registers = (("j", nc), ("p", kc), ("i", mc)), (("j", nr), ("i", mr), ("p", 1, "registers"))
-        return Nest.of(*caches, *registers, order_b="jp")
+        return Nest.of(*caches, *registers)
 
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` is out of scope, or None."""
@@ -169,7 +169,7 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: 
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
     signature = (scratch(dtype, 3), scratch(dtype, 3), types.intp, output(dtype), types.boolean)
-    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON, joins_lanes=simd == ON)(macro_kernel)
+    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON)(macro_kernel)
 
 
 def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: int | str = ON) -> Any:
@@ -179,9 +179,10 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: 
     six loads serve eight vectors of pairs, and eight sums hide the latency of the addition: it takes four cycles, and
     two can begin in each. With one vector a row, five loads serve four, and odd steps of k have sums of their own.
     """
-    if simd == OFF or numba.config.DISABLE_JIT:
+    rows = build_rows(semiring, dtype, nr)
+    if rows is None or simd == OFF or numba.config.DISABLE_JIT:
         return build_scalar_micro_kernel(semiring, dtype)
-    load, zeros, extend, combine, lane = build_rows(semiring, dtype, nr)
+    load, write, zeros, extend, combine = rows
     splits = sums_of_row(dtype, nr, PACKED_MR) > 1
 
     @inlined
@@ -203,10 +204,8 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: 
             begin = k_cur // 2 * 2
         for p in range(begin, k_cur):
             even = step(even, a, b, p)
-        for i in range(tile.shape[0]):
-            row = combine(even[i], odd[i])
-            for j in range(tile.shape[1]):
-                tile[i, j] = lane(row, j)
+        for i in range(PACKED_MR):
+            write(tile.ctypes.data + i * tile.strides[0], combine(even[i], odd[i]))
 
     return micro_kernel
 

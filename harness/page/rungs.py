@@ -27,7 +27,7 @@ KERNELS = {
     "cpu-transposed": ("transposed",),
     "cpu-tiled reuse=1": ("one_by_one",),
     "cpu-tiled reuse=2": ("two_by_two",),
-    "cpu-packed": ("micro_kernel",),
+    "cpu-packed": ("step", "micro_kernel"),
     "cpu-simd": ("extend",),
 }
 # Where it lies, if not in the module of the backend.

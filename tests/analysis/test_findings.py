@@ -102,7 +102,7 @@ class TestAblation:
 
     def test_all_that_cost_are_named_and_nothing_where_none_does(self):
         slow_tile = self.sentence(say=DETAILS, packed={"no packing": 9.6})
-        assert "; slower by cache tiles (1.3 times) and 4x4 register tile (2.5 times); " in slow_tile
+        assert "; slower by cache tiles (1.3 times) and register tile (2.5 times); " in slow_tile
         assert "slower" not in self.sentence(say=DETAILS, tiled={"no 2x2 reuse": 18.0})
 
     def test_a_product_that_is_more_than_a_tenth_off_is_said(self):

@@ -48,7 +48,7 @@ def tiles() -> dict[str, str]:
 
     return {
         f"{semiring} {dtype} {nr}": hot_loop(
-            assembly_of(packed.build_macro_kernel(SEMIRINGS[semiring], np.dtype(dtype), nr), joins_lanes=True)
+            assembly_of(packed.build_macro_kernel(SEMIRINGS[semiring], np.dtype(dtype), nr))
         )
         for semiring in ("plus_times", "min_plus")
         for dtype in ("float64", "float32")

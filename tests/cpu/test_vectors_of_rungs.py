@@ -43,18 +43,16 @@ BUILD = {
 @pytest.mark.parametrize("simd", ("on", "off"))
 @pytest.mark.parametrize("name", BUILD)
 def test_the_inner_loop_runs_on_vectors_unless_simd_is_off(name, simd):
-    is_on = {"vectorizes": simd == "on", "joins_lanes": simd == "on" and name.startswith("cpu-packed")}
-    assembly = assembly_of(BUILD[name](PLUS_TIMES, FLOAT64, simd), **is_on)
+    assembly = assembly_of(BUILD[name](PLUS_TIMES, FLOAT64, simd), vectorizes=simd == "on")
     if simd == "off" or "packed" not in name:
         assert ON_SCALARS.search(assembly)  # a loop over what no vector holds, or all of it
     assert bool(ON_VECTORS.search(assembly)) is (simd == "on")
 
 
 def test_a_switch_leaves_the_settings_of_numba_as_they_were():
-    before = numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE
+    before = numba.config.LOOP_VECTORIZE
     transposed.build(PLUS_TIMES, FLOAT64, "off")
-    packed.build_macro_kernel(PLUS_TIMES, FLOAT64, 4)
-    assert before == (numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE) == (1, 0)
+    assert before == numba.config.LOOP_VECTORIZE == 1
 
 
 @pytest.mark.parametrize("name", ("cpu-naive", "cpu-transposed", "cpu-tiled", "cpu-packed"))

@@ -8,7 +8,6 @@
 * ``error_model="numpy"``: no check for a division by zero.
 * ``vectorizes=False``: the loop vectoriser does not run. The kernel computes the same on scalars, so that the gain by
   SIMD can be measured alone.
-* ``joins_lanes=True``: equal instructions on the lanes of a vector become one (LLVM's SLP vectoriser).
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ def jit(
     parallel: bool = True,
     releases_gil: bool = True,
     vectorizes: bool = True,
-    joins_lanes: bool = False,
     returns: Any = types.void,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a kernel, or loads it (`_cache.cache`), at once and for one signature.
@@ -51,7 +49,8 @@ def jit(
     def compiled(function: Callable[..., Any]) -> Any:
         with contextlib.ExitStack() as stack:
             stack.enter_context(interrupts_held())
-            stack.enter_context(_vectorizers(loops=vectorizes, lanes=joins_lanes))
+            if not vectorizes:
+                stack.enter_context(_no_loop_vectorizer())
             if parallel and not numba.config.DISABLE_JIT:
                 stack.enter_context(pool_for_loops())
             return compile_kernel(function, returns(*signature), options)
@@ -60,16 +59,15 @@ def jit(
 
 
 @contextlib.contextmanager
-def _vectorizers(*, loops: bool, lanes: bool) -> Iterator[None]:
-    """Compile with these vectorisers of LLVM inside the block; the key of a kernel in the cache has these settings."""
+def _no_loop_vectorizer() -> Iterator[None]:
+    """Compile without LLVM's loop vectoriser inside the block; the key of a kernel in the cache has this setting."""
     with global_compiler_lock:
-        before = numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE
-        numba.config.LOOP_VECTORIZE &= loops
-        numba.config.SLP_VECTORIZE |= lanes
+        before = numba.config.LOOP_VECTORIZE
+        numba.config.LOOP_VECTORIZE = 0
         try:
             yield
         finally:
-            numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE = before
+            numba.config.LOOP_VECTORIZE = before
 
 
 def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., None]:
@@ -82,14 +80,14 @@ def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., Non
     return run
 
 
-def assembly_of(kernel: Any, *, vectorizes: bool = True, joins_lanes: bool = False) -> str:
+def assembly_of(kernel: Any, *, vectorizes: bool = True) -> str:
     """Return the assembly of a kernel that `jit` compiled for one signature, with that of its parallel loops.
 
-    Numba compiles it anew: code that was loaded from the cache cannot be inspected. The switches are those of `jit`.
+    Numba compiles it anew: code that was loaded from the cache cannot be inspected. `vectorizes` as it was for `jit`.
     """
     fresh = numba.jit(**kernel.targetoptions)(kernel.py_func)
     (signature,) = kernel.signatures
-    with _vectorizers(loops=vectorizes, lanes=joins_lanes):
+    with contextlib.nullcontext() if vectorizes else _no_loop_vectorizer():
         fresh.compile(signature)
     assembly: str = fresh.inspect_asm(signature)
     return assembly

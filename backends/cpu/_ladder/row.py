@@ -1,8 +1,8 @@
-"""A row of a register tile as one value of compiled code: some elements side by side, which LLVM keeps in a vector.
+"""A row of a register tile as one value of compiled code: vectors side by side, which stay in registers.
 
-Numba has scalars and arrays, and of these only scalars stay in registers. So a row is a type of its own. Its lanes are
-computed one by one, by the scalar operations of any semiring. LLVM unrolls that loop and joins its instructions into
-those of a vector (`jit`'s ``joins_lanes``).
+Numba has scalars and arrays, and of these only scalars stay in registers. So a row is a type of its own, and what is
+done with it are the vector instructions of a semiring (`_vector.operators`). Semirings that have none, as those of a
+user's own functions, have no rows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import models, register_model
 
-from backends.cpu._ladder.operators import operators
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits
-from backends.cpu._vector.unit import usable_units
+from backends.cpu._vector.operators import Guard, Operations, guard, operations
+from backends.cpu._vector.unit import VectorUnit, usable_units
+from backends.cpu._vector.vectors import VectorCode
 from harness.semiring import Semiring
 
 LEAST_LANES, MOST_LANES = 4, 32
@@ -50,23 +50,21 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    load : function
-        ``load(address)`` returns the row that begins there.
+    load, store : function
+        ``load(address)`` returns the row that begins there, ``store(address, row)`` writes it.
     zeros : function
         ``zeros()`` returns a row of the semiring's zero.
     extend : function
         ``extend(c, x, y)`` returns c (+) (x (x) y), lane by lane, for rows c and y and a scalar x.
     combine : function
         ``combine(c, t)`` returns c (+) t.
-    lane : function
-        ``lane(row, j)`` returns an element.
     """
 
     load: Any
+    store: Any
     zeros: Any
     extend: Any
     combine: Any
-    lane: Any
 
 
 def lengths_of_row(dtype: np.dtype[Any]) -> tuple[int, ...]:
@@ -81,47 +79,39 @@ def sums_of_row(dtype: np.dtype[Any], lanes: int, rows: int) -> int:
     return max(SUMS // (rows * vectors), 1)
 
 
+def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows | None:
+    """Return the functions on rows of `semiring` over `dtype`; None if it has no vector instructions."""
+    ops = operations(semiring, dtype)
+    if ops is None:
+        return None
+    # The fast form of some (x) takes a scan of A and B, which this rung does not have.
+    return _build_rows(ops._replace(is_careful=guard(semiring, dtype) is not Guard.NONE), dtype, lanes)
+
+
 @functools.cache
-def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows:
-    """Return the functions on rows of `semiring` over `dtype`."""
+def _build_rows(ops: Operations, dtype: np.dtype[Any], lanes: int) -> Rows:
+    code = VectorCode(VectorUnit("row", (), lanes * dtype.itemsize, 1, 1, 1), dtype)
     element, is_bool = numba.from_dtype(dtype), dtype.kind == "b"
-    row, vector = RowType(element, lanes), ir.VectorType(v.BYTE if is_bool else v.element_type(dtype), lanes)
-    add, multiply, zero = operators(semiring, dtype, reduces=False)
+    row = RowType(element, lanes)
 
     @emits(row, types.intp)
     def load(builder: Builder, address: Value) -> Value:
-        return builder.load(builder.inttoptr(address, v.POINTER), typ=vector, align=dtype.itemsize)
+        return code.load(builder, builder.inttoptr(address, v.POINTER))
 
-    @emits(element, row, types.intp)
-    def lane(builder: Builder, values: Value, j: Value) -> Value:
-        value = builder.extract_element(values, j)
-        return builder.trunc(value, v.BIT) if is_bool else value
-
-    @emits(row, row, types.intp, element)
-    def with_lane(builder: Builder, values: Value, j: Value, x: Value) -> Value:
-        return builder.insert_element(values, builder.zext(x, v.BYTE) if is_bool else x, j)
+    @emits(types.void, types.intp, row)
+    def store(builder: Builder, address: Value, values: Value) -> None:
+        code.store(builder, values, builder.inttoptr(address, v.POINTER))
 
     @emits(row)
-    def any_values(builder: Builder) -> Value:
-        return ir.Constant(vector, ir.Undefined)
+    def zeros(builder: Builder) -> Value:
+        return code.constant(abs(ops.zero) if is_bool else ops.zero)  # of words of bits true is -1
 
-    @inlined
-    def zeros() -> Any:
-        values = any_values()
-        for j in range(lanes):
-            values = with_lane(values, j, zero)
-        return values
+    @emits(row, row, element, row)
+    def extend(builder: Builder, c: Value, x: Value, y: Value) -> Value:
+        return ops.extend(code, builder, c, code.splat(builder, builder.zext(x, v.BYTE) if is_bool else x), y)
 
-    @inlined
-    def extend(c: Any, x: Any, y: Any) -> Any:
-        for j in range(lanes):
-            c = with_lane(c, j, add(lane(c, j), multiply(x, lane(y, j))))
-        return c
+    @emits(row, row, row)
+    def combine(builder: Builder, c: Value, t: Value) -> Value:
+        return ops.combine(code, builder, c, t)
 
-    @inlined
-    def combine(c: Any, t: Any) -> Any:
-        for j in range(lanes):
-            c = with_lane(c, j, add(lane(c, j), lane(t, j)))
-        return c
-
-    return Rows(load, zeros, extend, combine, lane)
+    return Rows(load, store, zeros, extend, combine)

@@ -22,7 +22,8 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     @numba.njit(error_model="numpy")
     def micro_kernel(a: np.ndarray, b: np.ndarray, k_cur: int, tile: np.ndarray) -> None:
         """Compute the tile over the first k_cur steps of the panels."""
-        for j in range(0, tile.shape[1], 4):
+        for column in range(tile.shape[1] // 4):
+            j = 4 * column
             c00 = c01 = c02 = c03 = zero
             c10 = c11 = c12 = c13 = zero
             c20 = c21 = c22 = c23 = zero
