@@ -169,3 +169,15 @@ def test_the_lesson_says_what_is_left_of_the_rate_at_a_power_of_two():
     assert answers.shown(figure, "ladder", [cell for cell in cells(LADDER) if cell.axes.get("role") == "product"]) == (
         answers.Shown([], [])
     )
+
+
+def test_the_lesson_of_too_few_samples_is_undecided():
+    """Its two rates were not taken in turns, so what counts is the samples of each."""
+    figure = next(figure for figure in LADDER.figures if figure.name == "power_of_two")
+    own = [
+        cell for n in (500, 512) for cell in synthetic.at_rates(LADDER, {"cpu-naive": 1.0}, n=n, role="power of two")
+    ]
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:4]]) for cell in own]
+    told = [answers.of_figure(figure, answers.shown(figure, "ladder", some)) for some in (own, few)]
+    assert "decided" not in told[0]
+    assert told[1].endswith(": nothing is decided")
