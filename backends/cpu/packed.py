@@ -169,7 +169,7 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: 
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
     signature = (scratch(dtype, 3), scratch(dtype, 3), types.intp, output(dtype), types.boolean)
-    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON)(macro_kernel)
+    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON, joins_lanes=simd == ON)(macro_kernel)
 
 
 def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: int | str = ON) -> Any:
@@ -179,10 +179,9 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: 
     six loads serve eight vectors of pairs, and eight sums hide the latency of the addition: it takes four cycles, and
     two can begin in each. With one vector a row, five loads serve four, and odd steps of k have sums of their own.
     """
-    rows = build_rows(semiring, dtype, nr)
-    if rows is None or simd == OFF or numba.config.DISABLE_JIT:
+    if simd == OFF or numba.config.DISABLE_JIT:
         return build_scalar_micro_kernel(semiring, dtype)
-    load, write, zeros, extend, combine = rows
+    load, write, zeros, extend, combine = build_rows(semiring, dtype, nr)
     splits = sums_of_row(dtype, nr, PACKED_MR) > 1
 
     @inlined

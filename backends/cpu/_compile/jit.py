@@ -8,6 +8,7 @@
 * ``error_model="numpy"``: no check for a division by zero.
 * ``vectorizes=False``: the loop vectoriser does not run. The kernel computes the same on scalars, so that the gain by
   SIMD can be measured alone.
+* ``joins_lanes=True``: equal instructions on the lanes of a vector become one (LLVM's SLP vectoriser).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def jit(
     parallel: bool = True,
     releases_gil: bool = True,
     vectorizes: bool = True,
+    joins_lanes: bool = False,
     returns: Any = types.void,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a kernel, or loads it (`_cache.cache`), at once and for one signature.
@@ -49,8 +51,7 @@ def jit(
     def compiled(function: Callable[..., Any]) -> Any:
         with contextlib.ExitStack() as stack:
             stack.enter_context(interrupts_held())
-            if not vectorizes:
-                stack.enter_context(_no_loop_vectorizer())
+            stack.enter_context(_vectorizers(loops=vectorizes, lanes=joins_lanes))
             if parallel and not numba.config.DISABLE_JIT:
                 stack.enter_context(pool_for_loops())
             return compile_kernel(function, returns(*signature), options)
@@ -59,15 +60,16 @@ def jit(
 
 
 @contextlib.contextmanager
-def _no_loop_vectorizer() -> Iterator[None]:
-    """Compile without LLVM's loop vectoriser inside the block; the key of a kernel in the cache has this setting."""
+def _vectorizers(*, loops: bool, lanes: bool) -> Iterator[None]:
+    """Compile with these vectorisers of LLVM inside the block; the key of a kernel in the cache has these settings."""
     with global_compiler_lock:
-        before = numba.config.LOOP_VECTORIZE
-        numba.config.LOOP_VECTORIZE = 0
+        before = numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE
+        numba.config.LOOP_VECTORIZE &= loops
+        numba.config.SLP_VECTORIZE |= lanes
         try:
             yield
         finally:
-            numba.config.LOOP_VECTORIZE = before
+            numba.config.LOOP_VECTORIZE, numba.config.SLP_VECTORIZE = before
 
 
 def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., None]:
@@ -80,14 +82,14 @@ def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., Non
     return run
 
 
-def assembly_of(kernel: Any, *, vectorizes: bool = True) -> str:
+def assembly_of(kernel: Any, *, vectorizes: bool = True, joins_lanes: bool = False) -> str:
     """Return the assembly of a kernel that `jit` compiled for one signature, with that of its parallel loops.
 
-    Numba compiles it anew: code that was loaded from the cache cannot be inspected. `vectorizes` as it was for `jit`.
+    Numba compiles it anew: code that was loaded from the cache cannot be inspected. The switches are those of `jit`.
     """
     fresh = numba.jit(**kernel.targetoptions)(kernel.py_func)
     (signature,) = kernel.signatures
-    with contextlib.nullcontext() if vectorizes else _no_loop_vectorizer():
+    with _vectorizers(loops=vectorizes, lanes=joins_lanes):
         fresh.compile(signature)
     assembly: str = fresh.inspect_asm(signature)
     return assembly

@@ -137,4 +137,4 @@ def build_macro_kernel(
 
     size = types.intp
     signature = (rows(dtype), rows(dtype), size, size, size, size, output(dtype), types.boolean)
-    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON)(macro_kernel)
+    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON, joins_lanes=simd == ON)(macro_kernel)

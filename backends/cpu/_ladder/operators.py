@@ -2,7 +2,7 @@
 
 Floating-point min and max are LLVM's ``minimumnum`` and ``maximumnum``: if one of two operands is NaN, they return the
 other. That is the product's rule "a NaN term is absent". LLVM's loop vectoriser takes them for a reduction, unlike a
-compare and select.
+compare and select. That is one instruction of x86, and does where nothing is reduced and the accumulator is no NaN.
 
 Integers wrap. Numba tells LLVM that sums and products of int64 never overflow (``nsw``), so that ``y - x`` where x is
 less becomes an absolute value, with another sign where it overflows. So these are instructions of our own, without it.
@@ -52,8 +52,10 @@ class Operators(NamedTuple):
     zero: Any
 
 
-def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False) -> Operators:
+def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False, reduces: bool = True) -> Operators:
     """Compile the operations of `semiring` for scalars of `dtype`; with `widens`, (x) takes narrower ones.
+
+    Without `reduces`, (+) of floats is as the semiring has it, for accumulators that are never NaN.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False)
     for role, function in (("add", add), ("multiply", multiply)):
         if getattr(function, "__module__", "") != scalars.__name__ and not numba.config.DISABLE_JIT:
             _require_compiles(function, dtype, f"semiring {semiring.name!r}: {role}")
-    if dtype.kind == "f" and not numba.config.DISABLE_JIT:
+    if dtype.kind == "f" and reduces and not numba.config.DISABLE_JIT:
         add = _NUMBER_FORMS.get(id(add), add)
     if dtype == np.int64 and not numba.config.DISABLE_JIT:
         add, multiply = (_WRAPPING_FORMS.get(id(function), function) for function in (add, multiply))

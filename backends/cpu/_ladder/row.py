@@ -1,25 +1,26 @@
 """A row of a register tile as one value of compiled code: vectors side by side, which stay in registers.
 
 Numba has scalars and arrays, and of these only scalars stay in registers. So a row is a type of its own, and what is
-done with it are the vector instructions of a semiring (`_vector.operators`). Semirings that have none, as those of a
-user's own functions, have no rows.
+done with it are the vector instructions of a semiring (`_vector.operators`). A semiring that has none, such as one of a
+user's own functions, is computed lane by lane, and LLVM joins equal instructions on lanes (`jit`'s ``joins_lanes``).
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import models, register_model
+from numba.extending import intrinsic, models, register_model
 
+from backends.cpu._ladder.operators import operators
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits
-from backends.cpu._vector.operators import Guard, Operations, guard, operations
+from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import VectorUnit, usable_units
 from backends.cpu._vector.vectors import VectorCode
 from harness.semiring import Semiring
@@ -79,20 +80,11 @@ def sums_of_row(dtype: np.dtype[Any], lanes: int, rows: int) -> int:
     return max(SUMS // (rows * vectors), 1)
 
 
-def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows | None:
-    """Return the functions on rows of `semiring` over `dtype`; None if it has no vector instructions."""
-    ops = operations(semiring, dtype)
-    if ops is None:
-        return None
-    # The fast form of some (x) takes a scan of A and B, which this rung does not have.
-    return _build_rows(ops._replace(is_careful=guard(semiring, dtype) is not Guard.NONE), dtype, lanes)
-
-
-@functools.cache
-def _build_rows(ops: Operations, dtype: np.dtype[Any], lanes: int) -> Rows:
-    code = VectorCode(VectorUnit("row", (), lanes * dtype.itemsize, 1, 1, 1), dtype)
+def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows:
+    """Return the functions on rows of `semiring` over `dtype`."""
     element, is_bool = numba.from_dtype(dtype), dtype.kind == "b"
-    row = RowType(element, lanes)
+    code = VectorCode(VectorUnit("row", (), lanes * dtype.itemsize, 1, 1, 1), dtype)
+    row, zero = RowType(element, lanes), semiring.zero(dtype).item()
 
     @emits(row, types.intp)
     def load(builder: Builder, address: Value) -> Value:
@@ -104,7 +96,12 @@ def _build_rows(ops: Operations, dtype: np.dtype[Any], lanes: int) -> Rows:
 
     @emits(row)
     def zeros(builder: Builder) -> Value:
-        return code.constant(abs(ops.zero) if is_bool else ops.zero)  # of words of bits true is -1
+        return code.constant(zero)
+
+    if (ops := operations(semiring, dtype)) is None:
+        return Rows(load, store, zeros, *_lane_by_lane(semiring, dtype, row))
+    # The fast form of some (x) takes a scan of A and B, which this rung does not have.
+    ops = ops._replace(zero=int(zero) if is_bool else zero, is_careful=guard(semiring, dtype) is not Guard.NONE)
 
     @emits(row, row, element, row)
     def extend(builder: Builder, c: Value, x: Value, y: Value) -> Value:
@@ -115,3 +112,41 @@ def _build_rows(ops: Operations, dtype: np.dtype[Any], lanes: int) -> Rows:
         return ops.combine(code, builder, c, t)
 
     return Rows(load, store, zeros, extend, combine)
+
+
+def _lane_by_lane(semiring: Semiring, dtype: np.dtype[Any], row: RowType) -> tuple[Any, Any]:
+    """Return `extend` and `combine` by the scalar functions of `semiring`."""
+    add, multiply, _ = operators(semiring, dtype, reduces=False)
+
+    @inlined
+    def extend_lane(c: Any, x: Any, y: Any) -> Any:
+        return add(c, multiply(x, y))
+
+    @intrinsic
+    def extend(context: Any, c: Any, x: Any, y: Any) -> Any:
+        return _on_lanes(context, extend_lane, row, (c, x, y))
+
+    @intrinsic
+    def combine(context: Any, c: Any, t: Any) -> Any:
+        return _on_lanes(context, add, row, (c, t))
+
+    return extend, combine
+
+
+def _on_lanes(typing_context: Any, function: Any, row: RowType, operands: tuple[Any, ...]) -> Any:
+    """Return signature and code of `function` on each lane of `operands`, of which some are scalars."""
+    callee = types.Dispatcher(function)
+    signature = callee.get_call_type(typing_context, [row.element] * len(operands), {})
+
+    def codegen(context: Any, builder: Builder, _: Any, values: Any) -> Value:
+        call, model = context.get_function(callee, signature), context.data_model_manager[row.element]
+        joined = values[0]
+        for j in range(row.lanes):
+            of_lane = [
+                model.from_data(builder, builder.extract_element(value, v.index(j))) if kind == row else value
+                for kind, value in zip(operands, values, strict=True)
+            ]
+            joined = builder.insert_element(joined, model.as_data(builder, call(builder, of_lane)), v.index(j))
+        return joined
+
+    return row(*operands), codegen
