@@ -53,7 +53,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=10, seconds=2),
-        "full": Budget(rounds=5, seconds=0.5, processes=3),
+        "full": Budget(rounds=10, seconds=2, processes=3),
     },
     order=12,
 )

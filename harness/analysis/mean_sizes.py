@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from harness.analysis import rates
 from harness.experiment import content_hash
@@ -29,24 +30,31 @@ def merged(cells: Iterable[Cell]) -> list[Cell]:
         if len(sizes) == 1:
             found += group
         else:
-            found += [_mean(own) for own in by_contender if len(own) == len(sizes) and all(x.is_ok for x in own)]
+            found += [_mean(own) for own in by_contender if len(own) == len(sizes)]
     return found
 
 
 def _together(cell: Cell) -> str:
-    return content_hash([cell.run, {name: at for name, at in cell.axes.items() if name not in SIDES}])
+    return content_hash([cell.machine, cell.preset, {name: at for name, at in cell.axes.items() if name not in SIDES}])
 
 
 def _mean(own: Sequence[Cell]) -> Cell:
     """Return the cell whose time is the geometric mean of those of `own`, one contender at several sizes."""
+    axes = {side: f"{rates.axis(own[0], side)}-{rates.axis(own[-1], side)}" for side in SIDES}
+    place: dict[str, Any] = {
+        "run": own[0].run,
+        "case": content_hash([cell.case for cell in own]),
+        "axes": {**own[0].axes, **axes},
+    }
+    for cell in own:
+        if not cell.is_ok:
+            return dataclasses.replace(cell, **place)
     processes = zip(*(cell.samples_ns for cell in own), strict=False)
     samples = [[_geometric_mean(at_once) for at_once in zip(*process, strict=False)] for process in processes]
-    axes = {side: f"{rates.axis(own[0], side)}-{rates.axis(own[-1], side)}" for side in SIDES}
     operations = _geometric_mean([cell.facts["operations"] for cell in own])
     return dataclasses.replace(
         own[0],
-        case=content_hash([cell.case for cell in own]),
-        axes={**own[0].axes, **axes},
+        **place,
         samples_ns=samples,
         facts={"operations": operations},
     )

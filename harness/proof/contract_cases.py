@@ -312,7 +312,8 @@ def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple
     plan = make_plan(backend, problem, machine)
     parameters: dict[str, int | str] = {}
     if plan.blocking is not None:
-        parameters = {"mc": 2 * plan.blocking.mr, "nc": 3 * plan.blocking.nr, "kc": 3}
+        mr, nr = plan.blocking.mr, plan.blocking.nr  # said too: others may have longer rows
+        parameters = {"mc": 2 * mr, "nc": 3 * nr, "kc": 3, "mr": mr, "nr": nr}
     if "crossover" in plan.options:  # of a recursion, which no small product reaches by itself
         parameters["crossover"] = 3
     try:

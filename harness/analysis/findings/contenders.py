@@ -241,6 +241,7 @@ def losses_undecided(cells: list[Cell], options: Json) -> Undecided:
 JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
     "of_peak": of_peak_undecided,
     "losses": losses_undecided,
+    "power_of_two": losses_undecided,
 }
 DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
     "ladder": above_peak,
