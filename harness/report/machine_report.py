@@ -30,9 +30,9 @@ MOST_FIGURES, MOST_ROWS = 14, 10
 
 HOW_TO_READ = """\
 Values are medians with their 95 % intervals in brackets (with fewer than 6 samples: the range). Contenders of a case
-were timed in turns, so ratios are medians of paired ratios; on a ladder they are those of the rates shown. Percent of peak is of the peak measured here for the same
-semiring, dtype and threads; on a GPU it is that of the SIMT units, which tensor cores exceed. Gop/s counts two
-operations a pair, one (x) and one (+).
+were timed in turns, so ratios are medians of paired ratios; on a ladder they are those of the rates shown. Percent of
+peak is of the peak measured here for the same semiring, dtype and threads; on a GPU it is that of the SIMT units, which
+tensor cores exceed. Gop/s counts two operations a pair, one (x) and one (+).
 
 The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells. An
 *undecided* ratio has no verdict: its interval contains 1, or it has too few samples. A *disturbed* time was taken on
