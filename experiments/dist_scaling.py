@@ -38,7 +38,7 @@ from harness.problem import Problem
 
 SIZE_STEP = 8  # of the sides of weak scaling
 METHODS = (ONE_PROCESS, *STRATEGIES)
-FEWEST = (ONE_PROCESS, "dist-2d")  # what the smoke preset has of them, and weak scaling on fewer cores than these
+FEWEST = (ONE_PROCESS, "dist-2d")  # what the smoke preset has of them, and quick on fewer cores than these
 FEW_CORES = 4
 # (mode, semiring, sizes m, n, k), of float64.
 PRODUCTS = {
@@ -112,7 +112,7 @@ def _counts(preset: str, machine: Machine) -> list[int]:
 
 def _cases(preset: str, machine: Machine) -> Iterator[Case]:
     counts = _counts(preset, machine)
-    asked = [(*product, _methods(preset, product[0], machine)) for product in PRODUCTS[preset]]
+    asked = [(*product, _methods(preset, machine)) for product in PRODUCTS[preset]]
     larger = OF_MANY_CORES if _has_many(preset, machine) else ()
     asked += [("strong", *product, FEWEST) for product in larger]
     for mode, semiring, sizes, methods in asked:
@@ -124,9 +124,9 @@ def _cases(preset: str, machine: Machine) -> Iterator[Case]:
                 yield Case({**axes, "semiring": semiring, "dtype": "float64"}, tuple(able), {"seed": 1})
 
 
-def _methods(preset: str, mode: str, machine: Machine) -> tuple[str, ...]:
-    """Return who computes the products of a mode: fewest in smoke, and where few cores make a short curve."""
-    is_little = preset == "smoke" or (preset == "quick" and mode == "weak" and machine.cores < FEW_CORES)
+def _methods(preset: str, machine: Machine) -> tuple[str, ...]:
+    """Return who computes the products of a mode: fewest in smoke, and in quick where few cores decide little."""
+    is_little = preset == "smoke" or (preset == "quick" and machine.cores < FEW_CORES)
     return FEWEST if is_little else METHODS
 
 
