@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=20, seconds=8),
+        "quick": Budget(rounds=20, seconds=6),
         "full": Budget(rounds=3, seconds=12, processes=3),
     },
     order=30,
