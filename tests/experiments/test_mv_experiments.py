@@ -95,7 +95,7 @@ def test_without_one_in_turns_it_is_on_a_gpu_the_fastest_call_of_the_case_that_m
     cell = next(c for c in rates.contenders(found) if rates.is_on_device(c) and c.axes["level"] == "memory")
     expected = 100 * Problem.from_json(cell.facts["problem"]).bytes_moved / rates.time_interval(cell).estimate / rate
     assert read_rates.of_read(cell, found).estimate == pytest.approx(expected)
-    assert np.median(read_rates.samples_of_read(cell, found)) == pytest.approx(expected)
+    assert np.median(read_rates.samples_of_read(cell, found)) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_rate_of_reading_of_another_time_says_nothing_on_a_host():
@@ -122,13 +122,13 @@ def test_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):
     made = [
         dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.all_samples_ns]])
         if c.contender == "cpu-simd"
-        and (c.axes["rows"], c.axes["columns"]) == (10**5, 1000)
+        and (c.axes["rows"], c.axes["columns"]) == (10**5, 100)
         and c.axes["side"] == "A x"
         else c
         for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
     ]
     title = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"].title
-    assert "(100,000 x 1,000)" in title
+    assert "(100,000 x 100)" in title
     assert "times the speed of the fastest library" in title
 
 
