@@ -121,9 +121,7 @@ def test_what_is_read_in_turns_is_as_large_as_the_matrix():
 def test_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):
     made = [
         dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.all_samples_ns]])
-        if c.contender == "cpu-simd"
-        and (c.axes["rows"], c.axes["columns"]) == (10**5, 100)
-        and c.axes["side"] == "A x"
+        if c.contender == "cpu-simd" and (c.axes["rows"], c.axes["columns"]) == (10**5, 100) and c.axes["side"] == "A x"
         else c
         for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
     ]
