@@ -10,7 +10,7 @@
 Threads share loop 3: all have the row-panel of B in common, and each packs the blocks of A that it computes.
 
     packed_a  (mc/mr, kc, mr)  micro-panels of A: its mr elements of a step lie side by side
-    packed_b  (nc/nr, kc, nr)  micro-panels of B: its row of nr elements is a vector
+    packed_b  (nc/nr, kc, nr)  micro-panels of B: its row of nr elements is one vector or two
 
 mr is 4, and nr two vectors: 8 columns of float64 by AVX2. With ``nr=4`` the tile is the 4x4 of the course there: one
 vector a row, whose loads cannot keep up with the arithmetic.
