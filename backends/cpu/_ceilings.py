@@ -13,6 +13,7 @@ Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -88,7 +89,7 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
 
     Of the widest vector unit, or of the one called `unit`.
 
-    On each thread the unit's `chains` vectors are extended `steps` times, an even number, by x (x) y of ones.
+    On each thread the vectors of the unit's `chains` are extended `steps` times, an even number, by x (x) y of ones.
     A result is lane 0 of all of them together.
 
     Raises
@@ -104,10 +105,10 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
     if ops is None:
         raise Declined("declined", f"no vector code for {semiring} over {dtype}")
     word, bits, one = (WORD, WORD_BITS, -1) if element.kind == "b" else (element, 1, 1)
-    key = KernelKey(ops, word.name, found.name, found.chains, 1)
+    key = KernelKey(ops, word.name, found.name, *found.chains)
     results, number = np.empty(threads, word), word.type(one)
     loop = functools.partial(register_loop(key, threads), steps, number, number, results)
-    term, terms = _TERM.get(ops.multiply, one), steps * found.chains
+    term, terms = _TERM.get(ops.multiply, one), steps * math.prod(found.chains)
     sums = {"plus": term * terms, "times": term**terms, "lxor": term if terms % 2 else 0}
     expected = np.asarray(sums.get(ops.add, term)).astype(word)
     pairs = terms * key.lanes * bits * threads

@@ -71,7 +71,7 @@ def peaks() -> dict[str, str]:
     for dtype in map(np.dtype, compared):
         for ops in dict.fromkeys(operations(x, dtype) for x in SEMIRINGS.values() if x.unsupported(dtype) is None):
             if ops is not None:
-                key = KernelKey(ops, dtype.name, unit.name, unit.chains, 1)
+                key = KernelKey(ops, dtype.name, unit.name, *unit.chains)
                 found[f"{ops.add}_{ops.multiply} {dtype}"] = hot_loop(assembly_of(build_register_loop(key)))
     return found
 

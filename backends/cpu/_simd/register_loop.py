@@ -68,19 +68,21 @@ def _tile_intrinsic(key: KernelKey) -> Any:
         hidden = functools.partial(_opaque, builder, code.vector)
 
         def step(state: list[Value]) -> list[Value]:
-            of_a, of_b, *totals = state
+            # Empty assembly in place hides values, so that LLVM computes each term anew. It is no instruction.
+            # As in the micro-kernel, what is made of an operand alone, as halves of int8, serves a row or a column.
+            of_a, *totals = state[: -key.nv]
+            of_b = [hidden(value) for value in state[-key.nv :]]
             extended = []
-            for total in totals:
-                # Empty assembly in place hides values, so that LLVM computes each term anew. It is no instruction.
-                of_a, of_b = hidden(of_a), hidden(of_b)
+            for i, total in enumerate(totals):
+                of_a = of_a if i % key.nv else hidden(of_a)
                 # A constant term would be added all at once.
                 before = hidden(total) if operations.multiply == "pair" else total
-                extended.append(operations.extend(code, builder, before, of_a, of_b))
-            return [of_a, of_b, *extended]
+                extended.append(operations.extend(code, builder, before, of_a, of_b[i % key.nv]))
+            return [of_a, *extended, *of_b]
 
-        operands = [code.splat(builder, value) for value in (x, y)]
+        of_a, of_b = (code.splat(builder, value) for value in (x, y))
         zeros = [code.constant(operations.zero)] * (key.mr * key.nv)
-        _, _, *totals = v.loop(builder, iterations, [*operands, *zeros], step)
+        _, *totals = v.loop(builder, iterations, [of_a, *zeros, *[of_b] * key.nv], step)[: -key.nv]
         total = functools.reduce(lambda c, t: operations.combine(code, builder, c, t), totals)
         return builder.extract_element(total, v.index(0))
 

@@ -27,8 +27,9 @@ class VectorUnit(NamedTuple):
         LLVM's names of the processor features it needs.
     size_bytes : int
         Width of a vector.
-    chains : int
-        Sums of the loop that measures peaks: they hide the latency of any (+), and leave registers for any term.
+    chains : tuple of int
+        Rows, and vectors side by side, of the loop that measures peaks: so many sums hide the latency of any (+), and
+        leave registers for any term.
     mr, nv : int
         Rows, and vectors side by side, of the register tile. mr * nv accumulators, nv vectors of B and the temporaries
         of the operations must fit the registers.
@@ -39,7 +40,7 @@ class VectorUnit(NamedTuple):
     name: str
     features: tuple[str, ...]
     size_bytes: int
-    chains: int
+    chains: tuple[int, int]
     mr: int
     nv: int
     masked_bytes: tuple[int, ...] = ()
@@ -51,10 +52,10 @@ class VectorUnit(NamedTuple):
 
 # Widest first. 8 x 3 of 32 registers: 24 accumulators, 3 of B, a broadcast, and spare ones to hide its latency.
 UNITS = (
-    VectorUnit("avx512", ("avx512f", "avx512bw", "avx512vl", "avx512dq"), 64, 24, 8, 3, (1, 2, 4, 8)),
-    VectorUnit("avx2", ("avx2", "fma"), 32, 10, 6, 2, (4, 8)),
-    VectorUnit("neon", ("neon",), 16, 24, 8, 3),
-    VectorUnit("portable", (), 16, 8, 4, 2),
+    VectorUnit("avx512", ("avx512f", "avx512bw", "avx512vl", "avx512dq"), 64, (8, 3), 8, 3, (1, 2, 4, 8)),
+    VectorUnit("avx2", ("avx2", "fma"), 32, (10, 1), 6, 2, (4, 8)),
+    VectorUnit("neon", ("neon",), 16, (8, 3), 8, 3),
+    VectorUnit("portable", (), 16, (4, 2), 4, 2),
 )
 
 
