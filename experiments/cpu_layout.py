@@ -70,7 +70,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=1),
+        "quick": Budget(rounds=3, seconds=4),
         "full": Budget(rounds=8, seconds=20, processes=5, precision=0.01),
     },
     order=14,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from experiments._parts.peers import SUBJECT
 from experiments.percent_of_peak import PEAK
 from harness.analysis.ragged_sizes.swept import WHOLE
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, needs_many_cores, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -77,4 +77,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=2, precision=0.01),
     },
     order=24,
+    is_asked=needs_many_cores,
 )

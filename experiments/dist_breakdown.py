@@ -11,7 +11,7 @@ from __future__ import annotations
 from experiments._parts.gpu import DEVICE
 from experiments._parts.gpu_ranks import AHEAD, ENGINES, IN_TURN, base_of, gpus
 from experiments._parts.ranks import STRATEGIES, SUBJECT, or_absent, ranks_contender
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, needs_many_cores, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -98,4 +98,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=60, precision=0.02),
     },
     order=43,
+    is_asked=needs_many_cores,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from experiments._parts.gpu_ranks import VENDOR, base_of, drawn_case, drawn_contender, gpus
 from experiments._parts.peers import installed
 from experiments._parts.ranks import SUBJECT, one_process, ranks_contender
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, needs_many_cores, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -89,4 +89,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=60, precision=0.02),
     },
     order=47,
+    is_asked=needs_many_cores,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments._parts.ranks import SUBJECT, one_process, or_absent, ranks_contender
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, needs_many_cores, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -50,4 +50,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=60, precision=0.02),
     },
     order=43,
+    is_asked=needs_many_cores,
 )

@@ -17,7 +17,7 @@ from harness.problem import Problem
 
 # Sides that most of the ranks divide.
 SIZES = {"smoke": 24, "quick": 96, "full": 240}
-RANKS = {"smoke": (2,), "quick": (4, 8), "full": (4, 6, 7, 8, 12, 16)}
+RANKS = {"smoke": (2,), "quick": (4,), "full": (4, 6, 7, 8, 12, 16)}
 # Pieces spread evenly and gathered, and whole blocks on the faces of the grid, as programs on rank 0 scatter them.
 VARIANTS = ({"backend": "dist-3d", "panel": 0}, {"backend": "dist-root", "panel": 0})
 

@@ -6,7 +6,7 @@ Source: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear alg
 from __future__ import annotations
 
 from experiments._parts.algorithms import algorithm_case, library, solver
-from harness.experiment import Budget, Case, Experiment, Figure
+from harness.experiment import Budget, Case, Experiment, Figure, needs_many_cores
 from harness.machine import Machine
 
 SIZES = {"smoke": (96,), "quick": (96, 192, 288), "full": (256, 512, 1024, 2048, 3072)}
@@ -51,4 +51,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=10, seconds=120, precision=0.02),
     },
     order=94,
+    is_asked=needs_many_cores,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments._parts import vectors
-from harness.experiment import Budget, Case, Experiment, Figure
+from harness.experiment import Budget, Case, Experiment, Figure, needs_many_cores
 from harness.machine import Machine
 
 # Powers of ten that are rows and columns of the matrix.
@@ -54,4 +54,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=10, seconds=4, precision=0.02),
     },
     order=71,
+    is_asked=needs_many_cores,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments._parts import vectors
-from harness.experiment import Budget, Case, Experiment, Figure
+from harness.experiment import Budget, Case, Experiment, Figure, needs_many_cores
 from harness.machine import Machine
 
 # Sizes on either side of each power of two, on the CPU and on a GPU.
@@ -65,4 +65,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=10, seconds=2, precision=0.02),
     },
     order=75,
+    is_asked=needs_many_cores,
 )

@@ -9,7 +9,7 @@ Source: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear alg
 from __future__ import annotations
 
 from experiments._parts.algorithms import algorithm_case, library, solver
-from harness.experiment import Budget, Case, Experiment, Figure
+from harness.experiment import Budget, Case, Experiment, Figure, needs_many_cores
 from harness.machine import Machine
 
 # Sizes that fit no tile, and multiples of 64 near them as control.
@@ -81,4 +81,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=10, seconds=50, precision=0.02),
     },
     order=93,
+    is_asked=needs_many_cores,
 )

@@ -75,7 +75,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
+        "quick": Budget(rounds=3, seconds=5),
         "full": Budget(rounds=3, seconds=8, processes=3),
     },
     order=60,

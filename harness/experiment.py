@@ -23,7 +23,9 @@ from harness.problem import Problem
 from harness.surroundings import shadow_of
 
 # A check that everything runs, and presets whose results are evidence.
-SMOKE, EVIDENCE = "smoke", ("quick", "full")
+SMOKE, EVIDENCE = "smoke", (QUICK := "quick", "full")
+# Cores from which on quick asks a machine everything.
+MANY = 4
 PRESETS = (SMOKE, *EVIDENCE)
 # State of the caches when a sample begins: data of the call before, or nothing of use.
 SERIES = HOT, COLD = "hot", "cold"
@@ -210,6 +212,16 @@ class Figure:
     prominence: int = 0
 
 
+def always(preset: str, machine: Machine) -> bool:
+    """Return True: an experiment that decides something on every machine, in every preset."""
+    return True
+
+
+def needs_many_cores(preset: str, machine: Machine) -> bool:
+    """Return False for quick on fewer than four cores and no GPU, where it would decide nothing."""
+    return preset != QUICK or bool(machine.gpu) or machine.cores >= MANY
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A question, the cases that answer it, and the figures that show the answer.
@@ -227,6 +239,8 @@ class Experiment:
         Preset to `Budget`.
     order : int
         Place in the report.
+    is_asked : callable
+        ``is_asked(preset, machine)`` returns whether a run that names no experiment measures this one.
     """
 
     name: str
@@ -235,6 +249,7 @@ class Experiment:
     figures: tuple[Figure, ...]
     budget: Mapping[str, Budget]
     order: int = 50
+    is_asked: Callable[[str, Machine], bool] = always
 
 
 def product_case(problem: Problem, contenders: list[Contender], *, seed: int = 1, **axes: Any) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -16,9 +17,9 @@ import pytest
 import typer
 
 from harness.cli import app, console, main
-from harness.machine import VERSION
+from harness.machine import VERSION, detect
 from harness.proof.contract import Finding
-from harness.run import machine_info
+from harness.run import machine_info, runner
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = (
@@ -451,6 +452,24 @@ def test_an_interrupted_run_names_the_command_that_goes_on_from_there(fresh, in_
     answer = in_process("run", "ladder", "--preset", "smoke", "--results", str(tmp_path), *fresh)
     assert answer.returncode == 130
     assert ("the same command without --fresh goes on" in answer.stderr) == bool(fresh)
+
+
+def test_a_run_without_names_says_what_it_does_not_measure_here(in_process, monkeypatch, tmp_path):
+    asked = []
+
+    def measured(experiments, *_, **__):
+        asked.extend(experiment.name for experiment in experiments)
+        return runner.Summary("run", tmp_path, is_resumed=False, counts={}, recorded=0)
+
+    monkeypatch.setattr("harness.run.runner.run", measured)
+    two_cores = dataclasses.replace(detect(), cores=2, gpu={})
+    monkeypatch.setattr("harness.machine.detect", lambda: two_cores)
+    answer = in_process("run", "--results", str(tmp_path))
+    assert "ladder" in asked
+    assert "mv_map" not in asked
+    assert "not asked of this machine by quick, but by name: dense_sweep, " in answer.stdout
+    in_process("run", "mv_map", "--results", str(tmp_path))
+    assert asked[-1] == "mv_map"
 
 
 class TestKernel:

@@ -27,7 +27,10 @@ WHOLE_STAYS = "plot, report and compare go on showing the last cases that were m
 
 
 def run(
-    experiments: options.Names = None,
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[EXPERIMENT]...", help="By default those that the preset asks of this machine."),
+    ] = None,
     *,
     preset: options.Effort = "quick",
     only: Annotated[
@@ -61,10 +64,12 @@ def run(
     from harness.run.ending import Terminated, status_of
     from harness.store.folders import slug_of
 
-    chosen, places = options.chosen_experiments(experiments), options.values_by_axis(where)
+    chosen, places, here = options.chosen_experiments(experiments), options.values_by_axis(where), detect()
+    unasked = [] if experiments else [e.name for e in chosen if not e.is_asked(preset, here)]
+    chosen = [experiment for experiment in chosen if experiment.name not in unasked]
     _check_only(only, chosen, preset)
     _check_where(places, chosen, preset)
-    provenance.require_clean(results / slug_of(results, detect()) / preset, allow_dirty=allow_dirty)
+    provenance.require_clean(results / slug_of(results, here) / preset, allow_dirty=allow_dirty)
     if draw is None:  # results that are kept elsewhere would be drawn among others
         draw = results == options.RESULTS or figures != options.FIGURES
     draw_now = _Drawing(preset, results, figures).draw if draw else None
@@ -82,6 +87,8 @@ def run(
     console.print_lines("")
     if store.Store(summary.folder).experiments():  # a machine may have no case of any
         _print_outcome(chosen, preset, results, figures if draw else None)
+    if unasked:
+        console.print_lines(f"not asked of this machine by {preset}, but by name: {', '.join(unasked)}")
     next_step = _commands(preset, results, figures, ["report"] if draw else ["plot", "report"])
     console.print_lines(f"results  {console.shown(summary.folder)}", f"next     {next_step}")
     if summary.counts.get("failed"):

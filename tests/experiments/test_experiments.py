@@ -42,6 +42,20 @@ def test_cases_are_json_and_have_places_of_their_own(name, preset):
         assert json.loads(json.dumps(sent, default=dict)) == [json.loads(json.dumps(x, default=dict)) for x in sent]
 
 
+def test_quick_asks_two_cores_only_what_they_can_decide():
+    few, many = dataclasses.replace(MACHINE, cores=2, gpu={}), dataclasses.replace(MACHINE, cores=4, gpu={})
+
+    def asked(preset, machine):
+        return {name for name, experiment in EXPERIMENTS.items() if experiment.is_asked(preset, machine)}
+
+    left_out = set(EXPERIMENTS) - asked("quick", few)
+    assert "mv_map" in left_out
+    assert not left_out & {"ladder", "vs_peers", "block_size", "percent_of_peak", "thread_scaling", "dist_scaling"}
+    with_gpu = dataclasses.replace(few, gpu={"name": "A"})
+    everything = [("full", few), ("smoke", few), ("quick", many), ("quick", with_gpu)]
+    assert all(asked(*each) == set(EXPERIMENTS) for each in everything)
+
+
 @pytest.mark.parametrize(("name", "preset"), EVERY)
 def test_cases_depend_on_preset_and_machine_only(name, preset):
     make = EXPERIMENTS[name].cases
