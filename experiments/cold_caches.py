@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=1),
+        "quick": Budget(rounds=3, seconds=4),
         "full": Budget(rounds=10, seconds=2, processes=3, precision=0.02),
     },
     order=26,

@@ -116,7 +116,7 @@ EXPERIMENT = Experiment(
     # Enough for six samples of cpu-naive, which a verdict needs.
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),
-        "quick": Budget(rounds=4, seconds=30),
+        "quick": Budget(rounds=4, seconds=45),
         "full": Budget(rounds=5, seconds=60, processes=3, precision=0.02),
     },
     order=10,
