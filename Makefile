@@ -103,9 +103,6 @@ figures: $(INSTALLED) ## redraw the published figures of every machine, those wi
 report: $(INSTALLED) ## rewrite the published report of every machine
 	@$(RUN) -m harness report $(PUBLISHED) $(DIRTY)
 
-history: $(INSTALLED) ## write the history of this machine: ratios of all stored runs, and where they changed
-	@$(RUN) -m harness history $(PLACE) $(DIRTY) $(ARGS)
-
 page: $(WITH_PAGE) ## write your results and the published ones as one HTML file to explore, build/page.html
 	@$(RUN) -m harness page $(ARGS)
 
@@ -181,7 +178,7 @@ clean: ## remove caches and build outputs; results and figures stay
 distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
 	@rm -rf $(VENV) .benchmarks
 
-.PHONY: help experiments run figures report history page readme docs check setup test test-units coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report page readme docs check setup test test-units coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 

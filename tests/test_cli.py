@@ -35,7 +35,6 @@ COMMANDS = (
     "calibrate",
     "compare",
     "bench-compare",
-    "history",
 )
 
 
@@ -286,7 +285,6 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["report", "--readme", "/nowhere/README.md"], "'/nowhere/README.md' does not exist"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
         (["report", "--results", "/nowhere"], "make experiments"),
-        (["history", "--results", "/nowhere"], "make experiments"),
         (["bench-compare"], "BASE=origin/main"),
         (["bench-compare", "HEAD", "--problem", "min_plus 512"], "min_plus float32 512"),
         (["bench-compare", "HEAD", "--problem", "min_plus float33 512"], "'float33'"),

@@ -33,7 +33,6 @@ LONG = (
     "calibrate",
     "tune",
     "bench-compare",
-    "history",
     "kernel",
 )
 LONG_OPTIONS = {"--peaks", "--fuzz", "--program", "--sanitize"}
@@ -41,7 +40,7 @@ NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", 
 NOT_OURS += ("mpiexec", "mpirun", "srun")
 
 # Names that stand for files which a reader makes, or that a run makes.
-MADE_BY_READER = ("backends/cpu/outer.py", "report.md", "history.md", "conftest.py", "measured/")
+MADE_BY_READER = ("backends/cpu/outer.py", "report.md", "conftest.py", "measured/")
 
 
 def blocks(*languages: str) -> list:

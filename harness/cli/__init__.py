@@ -67,7 +67,6 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "calibrate": judge.calibrate,
     "compare": judge.compare,
     "bench-compare": track.bench_compare,
-    "history": track.history,
 }
 for _name, _function in COMMANDS.items():
     app.command(_name)(_function)

@@ -1,4 +1,4 @@
-"""Commands that watch speed over time: bench-compare, history."""
+"""The command that watches speed over time: bench-compare."""
 
 from __future__ import annotations
 
@@ -72,27 +72,6 @@ def bench_compare(
         _show(contests, notes, trees)
     if any(contest.is_regression for contest in contests):
         raise typer.Exit(options.FAILED)
-
-
-def history(
-    *,
-    results: options.Results = options.RESULTS,
-    figures: options.Figures = options.FIGURES,
-    allow_dirty: options.AllowDirty = False,
-) -> None:
-    """Write a page per machine with the ratios of all stored runs, and where they changed.
-
-    It goes beside the results, its figures to the others.
-    """
-    from harness.analysis import rates
-    from harness.cli import console
-    from harness.compare import history_page
-    from harness.run import provenance
-
-    for slug, machine in history_page.machines(results):
-        provenance.require_clean(results / slug, figures / slug, allow_dirty=allow_dirty)
-        page, changes = history_page.write(results, figures / slug, slug, machine, mark=provenance.mark())
-        console.print_lines(f"history  {page}  ({rates.plural(changes, 'change')})")
 
 
 def _show(contests: Sequence[RevisionContest], notes: Sequence[str], trees: Sequence[Any]) -> None:

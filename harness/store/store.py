@@ -295,24 +295,6 @@ def presets(results_root: Path | str, slug: str) -> list[str]:
     return [preset for preset in PRESETS if Store(folder / preset).experiments()]
 
 
-def richest_preset(results_root: Path | str, slug: str) -> str:
-    """Return the largest preset in which the machine called `slug` has results.
-
-    Raises
-    ------
-    StoreError
-        If it has none.
-    """
-    recorded = presets(results_root, slug)
-    if not recorded:
-        raise StoreError(
-            f"{Path(results_root) / slug}: no results",
-            expected=f"one of {machines(results_root)}",
-            fix="make experiments",
-        )
-    return recorded[-1]
-
-
 def _is_cell(line: Line) -> bool:
     return bool(line.record["kind"] == "cell")
 

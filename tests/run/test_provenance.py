@@ -139,7 +139,7 @@ def changed_sources(monkeypatch):
     monkeypatch.setattr(provenance, "changed", lambda: (MINE,))
 
 
-@pytest.mark.parametrize("command", [["run", "ladder"], ["plot"], ["report"], ["history"], ["report", "--readme"]])
+@pytest.mark.parametrize("command", [["run", "ladder"], ["plot"], ["report"], ["report", "--readme"]])
 def test_commands_refuse_to_write_evidence_from_changed_sources(changed_sources, command, tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     is_of_readme = "--readme" in command
@@ -190,7 +190,7 @@ def test_what_changed_sources_make_is_marked(changed_sources, two_machines, monk
     folders = ("--results", two_machines / "results", "--figures", two_machines / "figures")
     readme = two_machines / "README.md"
     readme.write_text("<!-- ladder of another:begin -->\n<!-- ladder of another:end -->\n")
-    for command in (["plot"], ["report", "--readme", readme], ["history"]):
+    for command in (["plot"], ["report", "--readme", readme]):
         answer = invoke(*command, *folders)
         assert answer.exit_code == 0, answer.output
     mark = "Made by code that differs from commit 0123456789ab"
@@ -198,7 +198,6 @@ def test_what_changed_sources_make_is_marked(changed_sources, two_machines, monk
     for page in (readme, two_machines / "results" / "another" / "report.md"):
         assert mark in page.read_text()
         assert measured in page.read_text()
-    assert mark in (two_machines / "results" / "another" / "history.md").read_text()
     drawn = (two_machines / "figures" / "another" / "ladder.svg").read_bytes()
     monkeypatch.setattr(provenance, "changed", lambda: ())
     invoke("plot", *folders)
@@ -269,10 +268,10 @@ def test_make_experiments_writes_results_of_ones_own_and_make_figures_those_that
     assert "--draw" in run
     assert "--machine this" in report
     assert not any(option in line for line in (run, report) for option in ("--results", "--allow-dirty"))
-    for target in ("experiments", "run", "history"):
+    for target in ("experiments", "run"):
         assert all(PUBLISHED in line for line in commands(target, "PUBLISH=1")), target
         assert not any(PUBLISHED in line for line in commands(target)), target
     for target in ("figures", "report", "readme"):
         assert all(PUBLISHED in line and "--machine" not in line for line in commands(target)), target
-    for target in ("experiments", "run", "figures", "report", "readme", "history"):
+    for target in ("experiments", "run", "figures", "report", "readme"):
         assert all("--allow-dirty" in line for line in commands(target, "ALLOW_DIRTY=1")), target

@@ -243,10 +243,7 @@ def test_machines_and_presets_are_listed(tmp_path):
     (tmp_path / "empty" / "quick").mkdir(parents=True)
     assert stores.machines(tmp_path) == ["a", "b"]
     assert stores.presets(tmp_path, "b") == ["smoke", "quick"]
-    assert stores.richest_preset(tmp_path, "a") == "full"
-    assert stores.richest_preset(tmp_path, "b") == "quick"
-    with pytest.raises(StoreError, match="no results"):
-        stores.richest_preset(tmp_path, "c")
+    assert stores.presets(tmp_path, "c") == []
 
 
 def named(cells: list[Cell]) -> list[tuple]:
