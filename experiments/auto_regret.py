@@ -12,10 +12,11 @@ from experiments._parts.choice_task import AUTO
 from experiments._parts.gpu import DEVICE
 from experiments._parts.peers import thread_counts
 from harness import registry
+from harness.dtypes import MIXED, mixed_dtypes
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.interface import Backend
 from harness.machine import Machine
-from harness.problem import MIXED, Problem, mixed_dtypes
+from harness.problem import Problem
 from harness.tuning.choice.contenders import FIRST_STEP
 
 TASK = "experiments._parts.choice_task:call"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from experiments._parts.gpu import DEVICE, SUBJECT, VENDOR, or_absent
+from harness.dtypes import mixed_dtypes
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
-from harness.problem import Problem, mixed_dtypes
+from harness.problem import Problem
 
 TENSOR, WORDS = "gpu-tensor-core", "gpu-bits"
 SIZES = {"smoke": (256,), "quick": (4096, 4097, 8192), "full": (1024, 2048, 4095, 4096, 4097, 8191, 8192, 8193, 16384)}

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 
 from experiments._parts.peers import ONE, installed, thread_counts
+from harness.dtypes import mixed_dtypes
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
-from harness.problem import Problem, mixed_dtypes
+from harness.problem import Problem
 
 SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch", "cpu-numkong")
 WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: the alternative to mixed products

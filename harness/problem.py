@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import reprlib
@@ -11,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import DTYPES, MIXED, dtype_name, is_bool, is_exact, named_dtype
 from harness.errors import ProblemError
-from harness.scalars import as_count, as_value, dtype_name
-from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
-
-# Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
-MIXED = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "uint8": "int32", "float32": "float64"}
+from harness.scalars import as_count, as_value
+from harness.semiring import SEMIRINGS, Scalar, Semiring, as_semiring
 
 # Values of `Problem.triangle`, with what `str` says of each.
 TRIANGLES = {"": "", "a": ", A symmetric", "d": ", lower triangle of D"}
@@ -43,7 +40,7 @@ class Problem:
         Memory order of A, B and the output, a letter each: ``C`` rows contiguous, ``F`` columns contiguous, ``A`` any
         strides.
     operand_dtype : numpy dtype, optional
-        Of A and B in a mixed product, one of `MIXED`; bfloat16 is that of `ml_dtypes`. None: `dtype`.
+        Of A and B in a mixed product, one of `harness.dtypes.MIXED`; bfloat16 is that of `ml_dtypes`. None: `dtype`.
     triangle : str
         ``"a"``: A is symmetric, and nothing above its diagonal is used (BLAS: symv, symm). ``"d"``: nothing of D above
         its diagonal is computed or written, and nothing of C there is read (syrk, syr). Empty: whole matrices.
@@ -149,6 +146,11 @@ class Problem:
         return self.operand_dtype is not None
 
     @property
+    def is_exact(self) -> bool:
+        """True if every correct implementation gives equal results, whatever the order of its operations."""
+        return is_exact(self.dtype) or self.semiring.add.is_selective
+
+    @property
     def input_dtype(self) -> np.dtype[Any]:
         """The dtype of A and B."""
         return self.dtype if self.operand_dtype is None else self.operand_dtype
@@ -224,35 +226,6 @@ class Problem:
         return f"{self.semiring.name} {dtype} {batch}{self.m}x{self.n}x{self.k}{TRIANGLES[self.triangle]}"
 
 
-def named_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype called `name`, that of `ml_dtypes` for bfloat16, which is imported only here.
-
-    Raises
-    ------
-    ProblemError
-        If it is bfloat16 and `ml_dtypes` is not installed.
-    """
-    if name != "bfloat16":
-        return np.dtype(name)
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise ProblemError(
-            "bfloat16 needs the package ml_dtypes", got="not installed", fix="install the extra 'mixed'"
-        ) from None
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return dtype
-
-
-def mixed_dtypes() -> list[tuple[np.dtype[Any], np.dtype[Any]]]:
-    """Return the pairs of `MIXED` that can be made here: without `ml_dtypes` there is no bfloat16."""
-    pairs = []
-    for narrow, wide in MIXED.items():
-        with contextlib.suppress(ProblemError):
-            pairs.append((named_dtype(narrow), np.dtype(wide)))
-    return pairs
-
-
 def _triangular(size: int) -> int:
     """Return the number of elements on and below the diagonal of a square matrix."""
     return size * (size + 1) // 2
@@ -299,7 +272,7 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
 
 def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
     """Return the remedy for a product that cannot be summed in `dtype`."""
-    if dtype.kind == "b" and semiring.is_tabled:
+    if is_bool(dtype) and semiring.is_tabled:
         return f"semiring='lor_land', whose sums are or and whose products are and; or {otherwise}"
     if not semiring.is_ordinary or dtype_name(dtype) not in MIXED:
         return otherwise

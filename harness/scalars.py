@@ -6,7 +6,6 @@ Beside them, in Python alone, `as_count` and `as_value` read the numbers that ca
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable
@@ -14,28 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import KINDS, is_exact
+
 Scalar = Any
 ScalarFunction = Callable[[Scalar, Scalar], Scalar]
-
-
-@functools.cache
-def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return ``dtype.name``, for which NumPy imports a module each time: that takes long, and fails as Python ends."""
-    return dtype.name
-
-
-def lowest(dtype: np.dtype[Any]) -> Scalar:
-    """Return the least value of `dtype`: -inf, the integer minimum, or False."""
-    if dtype.kind == "f":
-        return dtype.type(-np.inf)
-    return dtype.type(np.iinfo(dtype).min) if dtype.kind in "iu" else np.False_
-
-
-def highest(dtype: np.dtype[Any]) -> Scalar:
-    """Return the greatest value of `dtype`: +inf, the integer maximum, or True."""
-    if dtype.kind == "f":
-        return dtype.type(np.inf)
-    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else np.True_
 
 
 def plus(x: Scalar, y: Scalar) -> Scalar:
@@ -162,13 +143,13 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Scalar:
     """
     try:
         scalar = np.asarray(value)
-        if scalar.dtype == object and isinstance(value, int) and dtype.kind == "f":
+        if scalar.dtype == object and isinstance(value, int) and not is_exact(dtype):
             scalar = np.asarray(float(value))  # NumPy takes no larger ones than of 64 bits
     except Exception:  # noqa: BLE001 whatever an object of another library raises
         return None
-    if scalar.ndim or scalar.dtype.kind not in "biuf":
+    if scalar.ndim or scalar.dtype.kind not in KINDS:
         return None
     with np.errstate(all="ignore"):
         converted = scalar.astype(dtype)[()]
-    is_rounded_float = dtype.kind == "f" and np.isfinite(converted) == np.isfinite(scalar)
-    return converted if is_rounded_float or converted == scalar else None
+    is_rounded = not is_exact(dtype) and np.isfinite(converted) == np.isfinite(scalar)
+    return converted if is_rounded or converted == scalar else None

@@ -12,7 +12,7 @@ import pytest
 
 from backends.cpu._cache import cache
 from harness import SEMIRINGS, Semiring, registry
-from harness.problem import mixed_dtypes
+from harness.dtypes import mixed_dtypes
 from harness.proof.contract import Finding, check_declaration, check_kernel
 from harness.registry import Entry
 from harness.semiring import HALF

@@ -20,6 +20,7 @@ import numpy as np
 
 from backends._strassen.form import FORMS, RINGS, WINOGRAD, StrassenForm
 from harness.composite import Composite
+from harness.dtypes import is_exact
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.operands import Operands
@@ -66,7 +67,7 @@ class Recursion(Composite):
         underflow.
         """
         problem, levels, form = plan.problem, count_levels(plan), form_of(plan)
-        if problem.dtype.kind != "f" or not levels or not is_safe(problem, levels, form, operands):
+        if is_exact(problem.dtype) or not levels or not is_safe(problem, levels, form, operands):
             return 0.0
         info = np.finfo(problem.dtype)
         k0 = halved(problem.k, levels)

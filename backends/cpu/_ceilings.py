@@ -26,6 +26,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.register_loop import register_loop
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.unit import find_unit, usable_units
+from harness.dtypes import is_bool
 from harness.errors import Declined, VerificationError
 from harness.operands import CACHE_LINE, aligned_empty
 from harness.semiring import SEMIRINGS
@@ -104,7 +105,7 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
     ops = operations(computed, element) if SEMIRINGS[semiring].unsupported(element) is None else None
     if ops is None:
         raise Declined("declined", f"no vector code for {semiring} over {dtype}")
-    word, bits, one = (WORD, WORD_BITS, -1) if element.kind == "b" else (element, 1, 1)
+    word, bits, one = (WORD, WORD_BITS, -1) if is_bool(element) else (element, 1, 1)
     key = KernelKey(ops, word.name, found.name, *found.chains)
     results, number = np.empty(threads, word), word.type(one)
     loop = functools.partial(register_loop(key, threads), steps, number, number, results)

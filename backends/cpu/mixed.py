@@ -35,13 +35,13 @@ from backends.cpu._mixed.widened import is_widened, ordinary, prepare_widened
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._vector.unit import check_tile
 from harness import registry
+from harness.dtypes import MIXED, dtype_name, is_exact
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, HostExecution, Shortcut
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
-from harness.problem import MIXED, Problem
-from harness.scalars import dtype_name
+from harness.problem import Problem
 from harness.tuning import amx as tuning_amx
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
@@ -108,7 +108,7 @@ class Mixed(Backend):
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the error of subnormal numbers lost in the sums, enlarged by alpha."""
         problem = plan.problem
-        if problem.dtype.kind != "f" or problem.alpha is None:
+        if is_exact(problem.dtype) or problem.alpha is None:
             return 0.0
         return abs(float(problem.alpha)) * (problem.k + 1) * float(np.finfo(problem.dtype).smallest_normal)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._kernel_family import of_openblas
+from harness.dtypes import is_float
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -60,7 +61,7 @@ class NumpyBlas(Backend):
 
 
 def _uses_blas(problem: Problem) -> bool:
-    return problem.semiring.is_ordinary and problem.dtype.kind == "f"
+    return problem.semiring.is_ordinary and is_float(problem.dtype)
 
 
 def _prepare_blas(problem: Problem, operands: Operands) -> Callable[[], None]:

@@ -52,13 +52,14 @@ from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
+from harness.dtypes import dtype_name, is_bool
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, HostExecution, Nest, Shortcut
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
-from harness.scalars import as_count, dtype_name
+from harness.scalars import as_count
 from harness.semiring import SEMIRINGS, Semiring
 from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
@@ -90,9 +91,9 @@ class Simd(Backend):
         """Return why `problem` has no generated kernel."""
         if problem.triangle == "a" and problem.n != 1:
             return "a symmetric A by a matrix: it packs no mirrored A"
-        if problem.triangle and (problem.dtype.kind == "b" or problem.semiring.is_log_sum):
+        if problem.triangle and (is_bool(problem.dtype) or problem.semiring.is_log_sum):
             return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
-        if problem.batch and (problem.triangle or problem.dtype.kind == "b"):
+        if problem.batch and (problem.triangle or is_bool(problem.dtype)):
             return "batches of triangles and of bools are computed one by one"
         if operations(_computed(problem.semiring), problem.dtype) is None:
             return f"no vector code for {problem.semiring.name} over {problem.dtype.name}"
@@ -136,7 +137,7 @@ class Simd(Backend):
 
     def _shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine, *, adds: bool) -> Shortcut | None:
         ops, unit = operations(semiring, dtype), usable_units()[0]
-        is_simple = ops is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
+        is_simple = ops is not None and not is_bool(dtype) and guard(semiring, dtype) is Guard.NONE
         if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
             return None
         swapped = operations(with_swapped_operands(semiring), dtype)
@@ -192,12 +193,12 @@ class Simd(Backend):
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""
         problem, arrays = plan.problem, (operands.a, operands.b, operands.out)
-        if problem.dtype.kind == "b" and problem.semiring.name in _OF_BYTES:
+        if is_bool(problem.dtype) and problem.semiring.name in _OF_BYTES:
             semiring = SEMIRINGS[_OF_BYTES[problem.semiring.name]]
             problem = dataclasses.replace(problem, semiring=semiring, dtype=np.dtype(np.uint8))
             plan = self.plan(problem, detect().with_threads(plan.threads))
             arrays = tuple(x.view(np.uint8) for x in arrays)  # type: ignore[assignment]
-        is_possible = problem.pairs > 0 and problem.dtype.kind != "b"
+        is_possible = problem.pairs > 0 and not is_bool(problem.dtype)
         if not is_possible or problem.accumulate or self.declines(problem):
             return None
         settings, prepare = _settings(plan).tracking(steps), prepare_batch if problem.batch else prepare_generated
@@ -232,7 +233,7 @@ def _prepare(
         return prepare_log_sum(semiring, _computed(semiring), settings, a, b, out, accumulate)
     if problem.batch:
         return prepare_batch(semiring, settings, a, b, out, accumulate)
-    if dtype.kind == "b":
+    if is_bool(dtype):
         return prepare_bits(semiring, settings, a, b, out, accumulate)
     if not semiring.is_log_sum:
         return prepare_generated(semiring, settings, a, b, out, accumulate, triangle=problem.triangle)
@@ -255,7 +256,7 @@ def _computed(semiring: Semiring) -> Semiring:
 
 def _word(problem: Problem) -> tuple[np.dtype[Any], int]:
     """Return the dtype of a lane, and the number of elements in a lane."""
-    return (WORD, WORD_BITS) if problem.dtype.kind == "b" else (problem.dtype, 1)
+    return (WORD, WORD_BITS) if is_bool(problem.dtype) else (problem.dtype, 1)
 
 
 def _settings(plan: Plan) -> Settings:

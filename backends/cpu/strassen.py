@@ -33,6 +33,7 @@ from backends._strassen.recursion import (
     largest_element,
 )
 from backends.cpu._strassen import sums
+from harness.dtypes import is_exact
 from harness.interface import Execution, HostExecution, Prepared
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
@@ -83,7 +84,7 @@ class StrassenExecution(HostExecution):
         problem, (levels, form) = plan.problem, how
         ring = problem.semiring, problem.dtype
         self._problem, self._whole = problem, whole
-        self._guard = _Guard(problem, levels, form) if problem.dtype.kind == "f" else None
+        self._guard = _Guard(problem, levels, form) if not is_exact(problem.dtype) else None
         (self._left, self._right), self._gather = sums.build_spreads(*ring, form), sums.build_gather(*ring, form)
         has_factors = problem.alpha is not None or problem.accumulate
         self._finish = sums.build_finish(*ring) if has_factors else None

@@ -1,7 +1,7 @@
 """Check the arrays that the public calls take, once, at the edge, with a message that names the argument.
 
 Nothing is converted silently. Without a dtype NumPy's promotion decides, and the result has the promoted dtype. A
-requested dtype is that one, or the dtype of the sums of a mixed product (`harness.problem.MIXED`). A and B of a mixed
+requested dtype is that one, or the dtype of the sums of a mixed product (`harness.dtypes.MIXED`). A and B of a mixed
 product stay as they are.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from harness.api.arrays import Arrays, is_masked, kind_of
+from harness.dtypes import MIXED, dtype_name, is_known
 from harness.errors import ProblemError
 from harness.operands import broadcast, shares_with_itself
-from harness.problem import MIXED, Problem
-from harness.scalars import dtype_name
+from harness.problem import Problem
 from harness.semiring import Scalar, Semiring
 
 
@@ -105,7 +105,7 @@ def choose_dtypes(
 def as_numbers(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
     """Return the operand `name` of `caller` as an array of numbers, or raise ProblemError."""
     array = arrays.take(caller, name, x)
-    if array.dtype.kind not in "biuf" and dtype_name(array.dtype) not in MIXED:
+    if not is_known(array.dtype):
         raise ProblemError(
             f"{caller}: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",

@@ -19,6 +19,7 @@ from harness.api.libraries import view_products
 from harness.api.limits import check_threads, limited_to, machine_of
 from harness.api.remembered import repeats, staged
 from harness.api.remembered.shortcuts import known_shortcuts, new_result, plain_shortcut
+from harness.dtypes import is_exact
 from harness.errors import ProblemError, check_imports
 from harness.interface import Backend, Prepared, Shortcut, make_plan, prepare
 from harness.operands import Operands, data_address
@@ -234,7 +235,7 @@ def _adds_in_place(arguments: Arguments, backend: Backend, c: Any, out: Any) -> 
         return False
     if (data_address(c), c.shape, c.strides, c.dtype) != (data_address(out), out.shape, out.strides, out.dtype):
         return False
-    if not problem.semiring.add.is_selective or problem.dtype.kind != "f":
+    if not problem.semiring.add.is_selective or is_exact(problem.dtype):
         return True
     return not np.isnan(out.min())  # a NaN of C is absent, which such a backend does not look for
 

@@ -35,6 +35,7 @@ from typing import Any
 from harness.api import argk, choice, gemm, limits, predecessors
 from harness.api.arrays import Arrays, as_array, is_masked, kind_of
 from harness.api.libraries.views import any_library
+from harness.dtypes import is_exact
 from harness.errors import ProblemError
 from harness.problem import Problem
 from harness.scalars import as_count
@@ -263,7 +264,7 @@ def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
         raise ProblemError("closure: the matrix is not square", expected="shape (n, n)", got=got)
     n = array.shape[0]
     problem = Problem(n, n, n, semiring, array.dtype)
-    if array.dtype.kind == "f" and arrays.module.isnan(array).any():
+    if not is_exact(array.dtype) and arrays.module.isnan(array).any():
         row, column = (int(i) for i in arrays.module.argwhere(arrays.module.isnan(array))[0])
         raise ProblemError(
             "closure: an edge is NaN",

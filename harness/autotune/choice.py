@@ -22,10 +22,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from harness import machine
+from harness.dtypes import float_limits
 from harness.errors import HarnessError, VerificationError
 from harness.experiment import Budget
 from harness.interface import Backend, make_plan, prepare
-from harness.operands import Operands, float_limits
+from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.run import provenance

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.problem import MIXED, Problem, mixed_dtypes
+from harness.dtypes import MIXED, mixed_dtypes
+from harness.problem import Problem
 
 Shape = tuple[int, int, int]
 

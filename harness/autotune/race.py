@@ -93,7 +93,7 @@ class _Proof:
         if self._expected is None:
             task.verify()
             self._expected = task.execution.result().copy()
-            if not verify.is_exact(self._problem):  # both may be off by as much as one may be from the definition
+            if not self._problem.is_exact:  # both may be off by as much as one may be from the definition
                 magnitude = np.abs(self.operands.a).astype(float) @ np.abs(self.operands.b).astype(float)
                 self._allowed = 2 * verify.allowed_error(self._problem, self._expected, magnitude)
         else:

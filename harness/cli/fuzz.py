@@ -19,8 +19,8 @@ from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.cli import console
 from harness.contraction import einsum
+from harness.dtypes import mixed_dtypes
 from harness.errors import HarnessError
-from harness.problem import mixed_dtypes
 from harness.proof import fences
 from harness.proof.programs import oracle
 from harness.proof.programs.drawing import Limits, nth_program

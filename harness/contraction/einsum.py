@@ -16,9 +16,9 @@ from harness.contraction import path as paths
 from harness.contraction import recipes
 from harness.contraction.evaluation import Evaluation
 from harness.contraction.subscripts import read
+from harness.dtypes import MIXED, dtype_name
 from harness.errors import ProblemError
-from harness.problem import MIXED, Problem
-from harness.scalars import dtype_name
+from harness.problem import Problem
 from harness.semiring import Semiring, as_semiring
 
 

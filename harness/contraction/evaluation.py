@@ -13,6 +13,7 @@ from harness.contraction import path as paths
 from harness.contraction.lowering import Labelled, Multiply, multiply
 from harness.contraction.operands import Sums, repeated_along, without_ones, without_repeats
 from harness.contraction.subscripts import Contraction, Labels
+from harness.dtypes import is_bool, is_exact
 from harness.semiring import Semiring
 
 
@@ -105,9 +106,9 @@ class Evaluation:
         out.array[...] = view.copy() if self._arrays.overlaps(out.array, view) else view
         # as in longer sums, a NaN is absent, and any byte of a bool but 0 is true, a 1
         add, values, zero = self._semiring.add, out.array, self._semiring.zero(self._dtype)
-        if add.ufunc is not None and self._dtype.kind == "b":
+        if add.ufunc is not None and is_bool(self._dtype):
             add.ufunc(values, zero, out=values)
-        elif add.ufunc is not None and self._dtype.kind == "f" and self._sums_one_term() and add.is_selective:
+        elif add.ufunc is not None and not is_exact(self._dtype) and self._sums_one_term() and add.is_selective:
             # CuPy's minimum and maximum take subnormal numbers for zeros
             values[...] = self._arrays.module.where(values == values, values, zero)  # noqa: PLR0124 NaN
         return out

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.api.arrays import Arrays, kind_of
+from harness.dtypes import dtype_name
 from harness.errors import ProblemError
-from harness.scalars import as_count, dtype_name
+from harness.scalars import as_count
 
 FLOATS = ("float32", "float64")
 

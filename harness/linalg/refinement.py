@@ -21,6 +21,7 @@ import numpy as np
 
 from harness.api.arrays import Arrays
 from harness.api.libraries.views import any_library
+from harness.dtypes import named_dtype
 from harness.errors import ConvergenceError, ProblemError
 from harness.linalg.arguments import (
     check_count,
@@ -33,7 +34,6 @@ from harness.linalg.arguments import (
 )
 from harness.linalg.elimination import LU
 from harness.linalg.products import Products
-from harness.problem import named_dtype
 from harness.scalars import as_value
 
 # The dtype of the factors, and that of the operands of the products that make them.

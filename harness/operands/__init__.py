@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import is_bool, is_exact
 from harness.operands.layout import (
     CACHE_LINE,
     aligned_empty,
@@ -31,7 +32,6 @@ __all__ = [
     "collapsed",
     "data_address",
     "distinct",
-    "float_limits",
     "lower_triangle",
     "poison",
     "shares_with_itself",
@@ -94,22 +94,13 @@ class Operands:
         return cls(drawn[0], drawn[1], drawn[2] if problem.accumulate else None, out)
 
 
-def float_limits(dtype: np.dtype[Any]) -> Any:
-    """Return the limits of a floating-point dtype, as `numpy.finfo` does, of bfloat16 too."""
-    if dtype.name != "bfloat16":
-        return np.finfo(dtype)
-    import ml_dtypes  # where the dtype itself comes from
-
-    return ml_dtypes.finfo(dtype)
-
-
 def poison(out: np.ndarray) -> None:
     """Fill `out` with values that a correct product would not leave: NaN, or an alternating pattern."""
-    if out.dtype.kind == "f":
+    if not is_exact(out.dtype):
         out[...] = np.nan
         return
     pattern = np.arange(out.size, dtype=np.uint64).reshape(out.shape)
-    out[...] = pattern % 2 == 0 if out.dtype.kind == "b" else (pattern % 97 + 17).astype(out.dtype)
+    out[...] = pattern % 2 == 0 if is_bool(out.dtype) else (pattern % 97 + 17).astype(out.dtype)
 
 
 def write_result(problem: Problem, produced: np.ndarray, out: np.ndarray) -> None:
@@ -151,9 +142,9 @@ def _draw(rng: np.random.Generator, problem: Problem, x: np.ndarray) -> np.ndarr
 
 def _values(rng: np.random.Generator, shape: tuple[int, ...], problem: Problem, dtype: np.dtype[Any]) -> np.ndarray:
     """Draw floats from the standard normal, integers over a quarter of the range, bools so that half of D is true."""
-    if problem.dtype.kind == "f":
+    if not is_exact(problem.dtype):
         return rng.standard_normal(shape)
-    if dtype.kind == "b":
+    if is_bool(dtype):
         density = 0.5
         if problem.semiring.add.name == "lor":  # 1 - (1 - density^2)^k = 1/2
             density = (1 - 0.5 ** (1 / max(problem.k, 1))) ** 0.5

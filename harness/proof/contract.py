@@ -18,16 +18,17 @@ from typing import Any, Literal
 import numpy as np
 
 from harness import machine, registry
+from harness.dtypes import is_exact, mixed_dtypes
 from harness.errors import HarnessError, VerificationError
 from harness.interface import Backend, Prepared, make_plan, prepare
 from harness.machine import Machine
 from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
-from harness.problem import Problem, mixed_dtypes
+from harness.problem import Problem
 from harness.proof import conduct, fences
 from harness.proof.argk import run_argk_case
 from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases, compact_cases, short_cases
-from harness.proof.verify import is_exact, verify
+from harness.proof.verify import verify
 from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 
 Depth = Literal["quick", "full"]
@@ -251,8 +252,8 @@ def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
         if not _same(operands.out[above], before_out[above]):
             raise VerificationError("the output was written above the diagonal")
         first[above] = second[above] = 0
-    if not _same(first, second, exactly=is_exact(case.problem)):
-        if is_exact(case.problem):
+    if not _same(first, second, exactly=case.problem.is_exact):
+        if case.problem.is_exact:
             raise VerificationError("a second run over another content of the output gives another result")
         verify(
             case.problem, operands, second, seed=SEED, extra_error=extra_error
@@ -316,10 +317,8 @@ def _declines(backend: Backend, problem: Problem) -> str | None:
 
 def _same(x: np.ndarray, y: np.ndarray, *, exactly: bool = True) -> bool:
     """Return whether two results are equal, NaN to NaN; not `exactly`: up to the order of parallel sums."""
-    if x.dtype.kind != "f":
-        return np.array_equal(x, y)
-    if exactly:
-        return np.array_equal(x, y, equal_nan=True)
+    if exactly or is_exact(x.dtype):
+        return np.array_equal(x, y, equal_nan=not is_exact(x.dtype))
     tolerance = float(np.sqrt(np.finfo(x.dtype).eps))
     with np.errstate(all="ignore"):
         return np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)

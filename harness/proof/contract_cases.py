@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import is_bool, is_exact, is_integer
 from harness.errors import PlanError
 from harness.interface import Backend, make_plan
 from harness.machine import Machine
@@ -221,8 +222,7 @@ def _batch_cases(problem: Callable[..., Problem], dtype: np.dtype[Any], backend:
     """Yield batches: empty, of one, of several dimensions, strided, broadcast, transposed, with C and factors."""
     if "batch" not in backend.takes or problem(1, 1, 1).triangle:
         return
-    factors: dict[str, Any] = {"alpha": dtype.kind == "b" or 3, "beta": dtype.kind == "b" or 2}
-    scaled = {**factors, "accumulate": True}
+    scaled: dict[str, Any] = {"alpha": is_bool(dtype) or 3, "beta": is_bool(dtype) or 2, "accumulate": True}
     for batch, options in (((0,), {}), ((1,), scaled), ((5,), {}), ((2, 3), {"accumulate": True}), ((37,), scaled)):
         yield ContractCase("batches", f"{batch} of 7x5x9", problem(7, 5, 9, batch=batch, **options))
     yield ContractCase("batches", "no terms", problem(3, 4, 0, batch=(3,), accumulate=True))
@@ -240,8 +240,7 @@ def _matrix_vector_cases(
     problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]
 ) -> Iterator[ContractCase]:
     """Yield products of a matrix and a vector on either side of it: sizes, layouts, scalars and special values."""
-    factors: dict[str, Any] = {"alpha": dtype.kind == "b" or 3, "beta": dtype.kind == "b" or 2}
-    scaled = {**factors, "accumulate": True}
+    scaled: dict[str, Any] = {"alpha": is_bool(dtype) or 3, "beta": is_bool(dtype) or 2, "accumulate": True}
     some_special = operand_changes.scatter(operand_changes.special_values(problem(1, 1, 1)), 0.1)
 
     def both_sides(count: int, k: int, **options: Any) -> Iterator[tuple[str, Problem]]:
@@ -325,8 +324,7 @@ def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple
 def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases with alpha and beta: ordinary values, the zero, and those that mean the one."""
     zero, one = semiring.zero(dtype), semiring.one(dtype)
-    factor = {"f": 0.75, "b": False}.get(dtype.kind, 3)
-    other = {"f": -2.5, "b": True}.get(dtype.kind, 2)
+    factor, other = (False, True) if is_bool(dtype) else (3, 2) if is_integer(dtype) else (0.75, -2.5)
     both = problem(9, 10, 11, alpha=factor, beta=other, accumulate=True)
     strided = dataclasses.replace(both, layout="AAA")
     problems = {
@@ -359,7 +357,7 @@ def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: n
         problem(5, 6, 7, accumulate=True),
         operand_changes.scatter([zero], 1.0),
     )
-    if dtype.kind == "f":
+    if not is_exact(dtype):
         yield ContractCase(
             "special values", "nothing but NaN", problem(5, 6, 7), operand_changes.scatter([np.nan], 1.0)
         )

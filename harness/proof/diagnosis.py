@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from harness.dtypes import is_exact
 from harness.operands import Operands, poison
 from harness.problem import Problem
 from harness.proof import reference
@@ -44,12 +45,12 @@ def recognise(
     got, position = result[np.ix_(rows, columns)], _where(rows, columns, wrong, result.shape)
     poisoned = np.empty_like(result)
     poison(poisoned)
-    if problem.dtype.kind == "f" and np.isnan(got[wrong]).all():
+    if not is_exact(problem.dtype) and np.isnan(got[wrong]).all():
         mistake = "the output was not written" if np.isnan(got).all() else "NaN, or output that was not written,"
         return f"{mistake} {position}".rstrip(" ,")
     if np.count_nonzero(wrong) >= ENOUGH and np.array_equal(got[wrong], poisoned[np.ix_(rows, columns)][wrong]):
         return f"the output was not written {position}".rstrip()
-    if problem.dtype.kind == "f" and wrong.all() and (expected == -got).all():
+    if not is_exact(problem.dtype) and wrong.all() and (expected == -got).all():
         return "the sign is wrong"
     for mistake, other in _mistakes(problem, operands, rows, columns, expected):
         if _agree(problem, got, other):
@@ -92,7 +93,7 @@ def _mistakes(
 
 def _agree(problem: Problem, x: np.ndarray, y: np.ndarray) -> bool:
     """Return whether `x` is `y` up to rounding."""
-    if problem.dtype.kind != "f":
+    if is_exact(problem.dtype):
         return np.array_equal(x, y)
     tolerance = ULPS_PER_TERM * (problem.k + 1) * float(np.finfo(problem.dtype).eps)
     scale = np.abs(y[np.isfinite(y)]).max(initial=0)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import is_bool
+
 REPEATS = 3  # calls of each
 
 SIZES = (
@@ -71,7 +73,7 @@ class _Draw:
 
     def __call__(self, *shape: int) -> np.ndarray:
         """Return small whole numbers, laid out by rows, by columns, backwards, apart, or with gaps between rows."""
-        values = self._rng.integers(0, 2 if self._dtype.kind == "b" else 5, shape).astype(self._dtype)
+        values = self._rng.integers(0, 2 if is_bool(self._dtype) else 5, shape).astype(self._dtype)
         return LAYOUTS[next(self._turns) % len(LAYOUTS)](values)
 
 

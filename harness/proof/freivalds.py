@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import is_exact
 from harness.operands import Operands, lower_triangle
 from harness.problem import Problem
 
@@ -28,7 +29,7 @@ def most_suspect_rows(problem: Problem, operands: Operands, result: np.ndarray, 
 
     At most two rows of floats, the most suspect first; of integers rows that are wrong for certain, or none.
     """
-    if problem.dtype.kind == "f":
+    if not is_exact(problem.dtype):
         suspicion = _float_suspicion(problem, operands, result, rng.choice([-1.0, 1.0], (problem.n, VECTORS)))
         return np.argsort(-suspicion, kind="stable")[:MOST_ROWS]
     # An odd factor has an inverse modulo 2^bits: no single wrong element can hide behind it.

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.operands import Operands, float_limits
+from harness.dtypes import float_limits, is_bool, is_exact
+from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import Semiring
 
@@ -57,7 +58,7 @@ def rows_backwards(*names: str) -> OperandChange:
 def few_values(operands: Operands, rng: np.random.Generator) -> None:
     """Have ties everywhere."""
     for x in (operands.a, operands.b):
-        x[...] = rng.integers(0, 2 if x.dtype.kind == "b" else 9, x.shape)
+        x[...] = rng.integers(0, 2 if is_bool(x.dtype) else 9, x.shape)
 
 
 def few_values_backwards(operands: Operands, rng: np.random.Generator) -> None:
@@ -69,10 +70,10 @@ def few_values_backwards(operands: Operands, rng: np.random.Generator) -> None:
 def special_values(problem: Problem) -> list[Any]:
     """Return the values that break kernels, of those that A and B of `problem` can hold."""
     narrow = problem.input_dtype
-    if problem.dtype.kind == "f":
+    if not is_exact(problem.dtype):
         info = float_limits(narrow)
         return [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
-    if problem.dtype.kind == "b":
+    if is_bool(problem.dtype):
         return [False, True]
     least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)
     return [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]

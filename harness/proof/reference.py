@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.dtypes import is_exact, is_integer, row_of
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, Semiring
 
@@ -27,7 +28,7 @@ ArrayFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # Sums keep more digits than the product's dtype has. Not under logaddexp, whose wide form is too slow: the allowed
 # error accounts for that.
-_WIDER = {"float32": np.dtype(np.float64), "float64": np.dtype(np.longdouble)}
+_WIDEST = np.dtype(np.longdouble)
 
 STEPS_AT_A_TIME = 64  # of k: bounds the memory that conversions take
 
@@ -187,11 +188,11 @@ def algebra(semiring: Semiring, dtype: np.dtype[Any]) -> _Algebra:
     known_add, known_multiply = MONOIDS.get(add.name) is add, BINARY_OPS.get(multiply.name) is multiply
     zero = _zero(add.name, dtype) if known_add else semiring.zero(dtype)
     work: Any = dtype
-    if known_add and known_multiply and dtype.kind == "f" and not add.is_selective:
-        work = np.dtype(np.float64) if semiring.is_log_sum else _WIDER[dtype.name]
+    if known_add and known_multiply and not is_exact(dtype) and not add.is_selective:
+        work = np.dtype(np.float64) if semiring.is_log_sum else np.dtype(row_of(dtype).wide or _WIDEST)
     if not known_multiply:
         times = _elementwise(multiply.function, dtype)
-    elif multiply.name == "plus" and add.is_selective and dtype.kind in "iu":
+    elif multiply.name == "plus" and add.is_selective and is_integer(dtype):
         times = _saturating_plus(zero, dtype)
     else:
         times = _MULTIPLICATIONS[multiply.name]
@@ -203,7 +204,7 @@ def _zero(name: str, dtype: np.dtype[Any]) -> Any:
     value = _ZEROS[name]
     if not isinstance(value, str):
         return np.array(value).astype(dtype)[()]
-    if dtype.kind == "f":
+    if not is_exact(dtype):
         return dtype.type("inf" if value == "greatest" else "-inf")
     bits = 8 * dtype.itemsize
     span = (0, 2**bits - 1) if dtype.kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

@@ -73,7 +73,7 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     for rows, columns, name in _samples(problem, rng):
         worst = max(worst, _compare(problem, operands, result, rows, columns, extra_error))
         compared.append(name)
-    if is_exact(problem):
+    if problem.is_exact:
         how = "exactly"
     elif extra_error:
         how = f"within {worst:.2g} of the bound for ordinary sums plus {extra_error:.2g}"
@@ -134,11 +134,6 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
         return _gamma(steps, unit) * magnitude + steps * tiny
 
 
-def is_exact(problem: Problem) -> bool:
-    """Return whether every correct implementation gives equal results, whatever the order of its operations."""
-    return problem.dtype.kind != "f" or problem.semiring.add.is_selective
-
-
 def _check_form(problem: Problem, result: Any) -> None:
     form, shape = (
         (getattr(result, "shape", None), getattr(result, "dtype", None)),
@@ -196,7 +191,7 @@ def _compare(
     arrays = operands.a, operands.b, operands.c
     expected = reference.product(problem, *arrays, **part)
     got = result[np.ix_(rows, columns)]
-    if is_exact(problem):
+    if problem.is_exact:
         allowed, worst = None, 0.0
         right = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124 x != x: NaN
     else:

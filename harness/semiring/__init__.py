@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from harness import scalars
+from harness.dtypes import DTYPES, HALF, KINDS, highest, is_integer, lowest
 from harness.errors import ProblemError
-from harness.scalars import Scalar, ScalarFunction, highest, lowest
+from harness.scalars import Scalar, ScalarFunction
 from harness.semiring.meaning import HasMeaning
 from harness.semiring.operations import (
     BINARY_OPS,
@@ -56,16 +57,8 @@ __all__ = [
     "lowest",
 ]
 
-DTYPES = tuple(
-    np.dtype(name) for name in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
-)
-
-for _dtype in DTYPES:
-    scalars.dtype_name(_dtype)  # while modules can be imported
-
-# The dtype that nothing is summed in, and the (x) of the table whose results over it are exact or rounded once. Such a
-# term may be computed in float32 and then rounded, since 24 bits are more than twice 11; so may a minimum of terms.
-HALF = np.dtype(np.float16)
+# The (x) whose results over `HALF` are exact or rounded once. Such a term may be computed in float32 and then rounded,
+# since 24 bits are more than twice 11; so may a minimum of terms.
 _ROUNDED_ONCE = frozenset("plus times min max pair first second absdiff".split())
 
 
@@ -149,7 +142,7 @@ class Semiring(HasMeaning):
         zero, one : scalar or callable
             The identities of `add` and `multiply`, or functions of the dtype that return them. No `one`: there is none.
         kinds : str
-            NumPy dtype kinds it is defined for, from ``"biuf"``.
+            NumPy dtype kinds it is defined for, from `harness.dtypes.KINDS`.
         is_selective : bool
             `add` returns one of its operands, so that results are exact in any order.
         is_commutative : bool
@@ -181,10 +174,10 @@ class Semiring(HasMeaning):
                     expected="a number, or a function of the dtype that returns one",
                     got=repr(identity),
                 )
-        if not isinstance(kinds, str) or not kinds or set(kinds) - set("biuf"):
+        if not isinstance(kinds, str) or not kinds or set(kinds) - set(KINDS):
             raise ProblemError(
                 f"semiring {name!r}: kinds is not understood",
-                expected="letters of 'biuf': bool, signed and unsigned integers, floats",
+                expected=f"letters of {KINDS!r}: bool, signed and unsigned integers, floats",
                 got=repr(kinds),
             )
         return cls(
@@ -229,7 +222,7 @@ class Semiring(HasMeaning):
 
     def absorbs(self, dtype: np.dtype[Any]) -> bool:
         """Return whether (x) over `dtype` is an integer sum in which the zero stands for infinity and absorbs."""
-        return dtype.kind in "iu" and self.add.is_selective and self.multiply.absorbing is not None
+        return is_integer(dtype) and self.add.is_selective and self.multiply.absorbing is not None
 
     def multiply_function(self, dtype: np.dtype[Any]) -> ScalarFunction:
         """Return the scalar function of (x) for `dtype`."""

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from harness import scalars
+from harness.dtypes import highest, lowest
 from harness.errors import ProblemError
-from harness.scalars import Scalar, ScalarFunction, highest, lowest
+from harness.scalars import Scalar, ScalarFunction
 from harness.semiring.meaning import HasMeaning
 
 Identity = Callable[[np.dtype[Any]], Scalar]
@@ -45,7 +46,7 @@ class BinaryOp(HasMeaning):
     identity : callable, optional
         ``identity(dtype)``: the one of a semiring that multiplies with it. None: it has none.
     kinds : str
-        NumPy dtype kinds it is defined for, from ``"biuf"``.
+        NumPy dtype kinds it is defined for, from `harness.dtypes.KINDS`.
     absorbing : callable, optional
         ``absorbing(zero, low, high) -> function``: the form to use on integers where an extreme stands for infinity.
     ufunc : callable, optional

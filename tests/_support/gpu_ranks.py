@@ -84,9 +84,8 @@ def check(comm: Any, problem: Problem, sizes: Decomposition, schedule: Schedule,
     words = {name: share.stages.words.get(stage, 0) for name, stage in zip("abd", GATHERED, strict=True)}
     if words != sizes.words(rank):
         return f"words {words}, by the formula {sizes.words(rank)}"
-    is_exact = problem.dtype.kind != "f" or problem.semiring.add.is_selective
     tolerance = {"float64": 1e-12}.get(problem.dtype.name, 1e-5)
-    is_right = np.array_equal(got, expected) if is_exact else np.allclose(got, expected, tolerance, tolerance)
+    is_right = np.array_equal(got, expected) if problem.is_exact else np.allclose(got, expected, tolerance, tolerance)
     return "" if is_right else f"got {got.tolist()}, expected {expected.tolist()}"
 
 

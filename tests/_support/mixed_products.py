@@ -18,8 +18,8 @@ from backends.cpu._mixed.methods import Method, usable_methods
 from backends.cpu._vector.unit import VectorUnit
 from backends.cpu.mixed import Mixed
 from harness import Operands, Problem, machine
+from harness.dtypes import MIXED, mixed_dtypes
 from harness.plan import Plan
-from harness.problem import MIXED, mixed_dtypes
 from harness.proof import fences
 from harness.tuning.amx import AMX_TILE
 from tests._support.simd_products import lay_out

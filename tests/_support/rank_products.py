@@ -20,8 +20,9 @@ from harness.distributed import gemm, grids, pieces, spmd, volume
 from harness.distributed.grid import BLOCKS, FACES, Decomposition
 from harness.distributed.reduction import pieces_arrive
 from harness.distributed.share import Share
+from harness.dtypes import named_dtype
 from harness.operands import Operands
-from harness.problem import Problem, named_dtype
+from harness.problem import Problem
 from harness.proof import reference
 from harness.proof.verify import verify
 from tests._support import distributed_faults

@@ -22,9 +22,9 @@ from harness import (
 from harness.api import gemm as api_gemm
 from harness.api.choice import choose
 from harness.composite import Composite
+from harness.dtypes import named_dtype
 from harness.errors import BackendUnavailable
 from harness.paths import shortest_paths
-from harness.problem import named_dtype
 from harness.tuning import static_order
 from tests._support.planted_registry import entry_of, plant_entries
 

@@ -53,8 +53,7 @@ def check(name: str, kinds: list[tuple[str, str]], to_device=lambda x: x, to_hos
             a, b, out = (to_device(x) for x in (given.a, given.b, given.c))
             produced = prepare(backend, backend.plan(problem, detect()), Operands(a, b, out, out)).run_once()
             assert produced is out
-            exact = problem.dtype.kind != "f" or problem.semiring.add.is_selective
-            tolerance = 0 if exact else 1e-4 if dtype == "float32" else 1e-11
+            tolerance = 0 if problem.is_exact else 1e-4 if dtype == "float32" else 1e-11
             np.testing.assert_allclose(to_host(out), expected, tolerance, tolerance, err_msg=f"{name} {problem}")
             computed += 1
     assert computed

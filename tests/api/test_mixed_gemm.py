@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from harness import Operands, PlanError, Problem, VerificationError, gemm, machine, registry
+from harness.dtypes import mixed_dtypes
 from harness.errors import ProblemError
-from harness.problem import mixed_dtypes
 from harness.proof.verify import verify
 from harness.run import task
 from harness.semiring import Semiring
@@ -65,7 +65,7 @@ class TestProblem:
     def test_without_the_package_there_is_no_bfloat16_and_all_else_works(self):
         program = (
             "import sys; sys.modules['ml_dtypes'] = None; import numpy as np; from harness import gemm, Problem;"
-            "from harness.problem import mixed_dtypes; print(len(mixed_dtypes()));"
+            "from harness.dtypes import mixed_dtypes; print(len(mixed_dtypes()));"
             "x = np.ones((2, 2), np.int8); print(gemm(x, x, dtype='int32').dtype);"
             "Problem.from_json({'m': 1, 'n': 1, 'k': 1, 'dtype': 'float32', 'operand_dtype': 'bfloat16'})"
         )

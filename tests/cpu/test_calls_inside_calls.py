@@ -18,7 +18,7 @@ from backends.cpu._simd import small_products
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, Problem, gemm, gemm_argk, gemv, machine, symv
-from harness.problem import mixed_dtypes
+from harness.dtypes import mixed_dtypes
 
 pytestmark = [
     pytest.mark.skipif(bool(Simd().missing()), reason="generated code cannot run here"),

@@ -11,9 +11,9 @@ from backends.cpu.libraries.numkong_peer import OF_COUNTS
 from experiments._parts.peers import against_peers
 from harness import Operands, Problem, gemm, machine, registry
 from harness.analysis.findings import libraries
+from harness.dtypes import mixed_dtypes
 from harness.errors import BackendUnavailable
 from harness.experiment import Budget, Case, Experiment, backend_contender, product_case
-from harness.problem import mixed_dtypes
 from harness.proof.verify import verify
 from harness.run import runner
 from harness.run.process.pool import Pool, Slot

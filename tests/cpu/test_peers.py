@@ -12,8 +12,8 @@ from backends.cpu.libraries._blas import absent
 from backends.cpu.libraries._cblas import has_contiguous_lines
 from backends.cpu.libraries.tropical_gemm import has_no_nan_term
 from harness import Operands, Problem, gemm, machine, registry
+from harness.dtypes import named_dtype
 from harness.operands import poison
-from harness.problem import named_dtype
 from harness.proof.verify import verify
 
 BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-torch", "cpu-openblas")

@@ -13,7 +13,7 @@ from backends.cpu._mixed.remembered import RememberedProducts
 from backends.cpu.mixed import Mixed
 from harness import gemm, machine
 from harness.api import gemm as api_gemm
-from harness.problem import MIXED, mixed_dtypes
+from harness.dtypes import MIXED, mixed_dtypes
 
 MIXED_HERE = Mixed()
 pytestmark = pytest.mark.skipif(bool(MIXED_HERE.missing()), reason="generated code cannot run here")

@@ -11,10 +11,11 @@ from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Call, Matrix, Place, Program
 from backends.gpu._tensor.residue_product import Residues, add_residue_products
 from harness import SEMIRINGS, Operands, registry
+from harness.dtypes import mixed_dtypes
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
 from harness.plan import Plan
-from harness.problem import Problem, mixed_dtypes
+from harness.problem import Problem
 from harness.tuning.gpu import thin_tiles
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from harness import Backend, Operands, Plan, PlanError, Problem, gemm, registry
+from harness.dtypes import named_dtype
 from harness.interface import HostExecution, Prepared, prepare
 from harness.linalg import qr
-from harness.problem import named_dtype
 from tests._support.planted_registry import entry_of, plant_entries
 
 PROBLEM = Problem(3, 4, 5)

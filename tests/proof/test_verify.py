@@ -13,7 +13,7 @@ from harness import SEMIRINGS, Operands, Problem, Semiring, VerificationError
 from harness.operands import poison
 from harness.proof.magnitude import magnitude_of
 from harness.proof.reference import product
-from harness.proof.verify import allowed_error, is_exact, verify
+from harness.proof.verify import allowed_error, verify
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "uint8", "bool")]
 KERNELS = [
@@ -51,7 +51,7 @@ def test_what_is_right_passes(name: str, dtype: np.dtype) -> None:
     problem = Problem(9, 10, 11, name, dtype, accumulate=True)
     said = verify(problem, *_solved(problem), seed=3)
     assert said.startswith("all 90 elements, ")
-    assert ("exactly" in said) == is_exact(problem)
+    assert ("exactly" in said) == problem.is_exact
 
 
 @each_kernel

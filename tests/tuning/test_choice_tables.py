@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from harness import registry
+from harness.dtypes import named_dtype
 from harness.machine import VERSION, detect
-from harness.problem import Problem, named_dtype
+from harness.problem import Problem
 from harness.tuning import stored
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of, is_aligned

@@ -19,8 +19,8 @@ from backends.cpu._vector.intrinsics import Emit
 from backends.cpu._vector.operators import Operations, operations
 from backends.cpu._vector.unit import VectorUnit
 from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import dtype_name, is_float
 from harness.operands import CACHE_LINE
-from harness.scalars import dtype_name
 from harness.semiring import Semiring
 
 WORD_BITS = 64  # terms compared at once, at most: a chunk
@@ -61,14 +61,14 @@ def _emit_compare(ops: Operations, dtype: np.dtype[Any], steps: int) -> Emit:
     """Return the emitter of `compile_compare`."""
     chunk, word, itemsize, begins = min(steps, WORD_BITS), word_of(steps), dtype.itemsize, chunk_begins(steps)
     code = VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1, 1), dtype)
-    is_float = dtype.kind == "f"
+    has_nan = is_float(dtype)
     # no term of a NaN of A equals anything: a test of A is cheaper than the careful (x)
-    term = ops._replace(is_careful=ops.is_careful and not is_float).term
+    term = ops._replace(is_careful=ops.is_careful and not has_nan).term
 
     def equal_terms(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:
         x, y = code.load(b, of_a), code.load(b, of_b)
-        equal = (b.fcmp_ordered if is_float else b.icmp_signed)("==", term(code, b, x, y), value)
-        if ops.is_careful and is_float:
+        equal = (b.fcmp_ordered if has_nan else b.icmp_signed)("==", term(code, b, x, y), value)
+        if ops.is_careful and has_nan:
             equal = b.and_(equal, b.fcmp_ordered("ord", x, x))
         bits, whole = b.bitcast(equal, ir.IntType(chunk)), v.element_type(word)
         return b.zext(bits, whole) if chunk < whole.width else bits

@@ -13,7 +13,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import usable_units
-from harness.scalars import dtype_name
+from harness.dtypes import dtype_name
 
 
 @functools.cache

@@ -15,11 +15,11 @@ from numba import types
 
 from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
+from harness.dtypes import dtype_name
 from harness.interface import HostExecution
 from harness.operands import Operands, distinct, lower_triangle, stacks
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.scalars import dtype_name
 from harness.semiring import Semiring
 
 Kernel = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], None]

@@ -22,6 +22,7 @@ from backends.cpu._vector.code import Builder, Value, call_on_floats
 from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits
 from harness import scalars
+from harness.dtypes import is_float
 from harness.errors import ProblemError, check_imports
 from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
 
@@ -67,7 +68,7 @@ def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False,
     for role, function in (("add", add), ("multiply", multiply)):
         if getattr(function, "__module__", "") != scalars.__name__ and not numba.config.DISABLE_JIT:
             _require_compiles(function, dtype, f"semiring {semiring.name!r}: {role}")
-    if dtype.kind == "f" and reduces and not numba.config.DISABLE_JIT:
+    if is_float(dtype) and reduces and not numba.config.DISABLE_JIT:
         add = _NUMBER_FORMS.get(id(add), add)
     if dtype == np.int64 and not numba.config.DISABLE_JIT:
         add, multiply = (_WRAPPING_FORMS.get(id(function), function) for function in (add, multiply))

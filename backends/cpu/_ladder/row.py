@@ -23,6 +23,7 @@ from backends.cpu._vector.intrinsics import emits
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import VectorUnit, usable_units
 from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import is_bool
 from harness.semiring import Semiring
 
 LEAST_LANES, MOST_LANES = 4, 32
@@ -82,7 +83,7 @@ def sums_of_row(dtype: np.dtype[Any], lanes: int, rows: int) -> int:
 
 def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows:
     """Return the functions on rows of `semiring` over `dtype`."""
-    element, is_bool = numba.from_dtype(dtype), dtype.kind == "b"
+    element, of_bools = numba.from_dtype(dtype), is_bool(dtype)
     code = VectorCode(VectorUnit("row", (), lanes * dtype.itemsize, 1, 1, 1), dtype)
     row, zero = RowType(element, lanes), semiring.zero(dtype).item()
 
@@ -101,11 +102,11 @@ def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows:
     if (ops := operations(semiring, dtype)) is None:
         return Rows(load, store, zeros, *_lane_by_lane(semiring, dtype, row))
     # The fast form of some (x) takes a scan of A and B, which this rung does not have.
-    ops = ops._replace(zero=int(zero) if is_bool else zero, is_careful=guard(semiring, dtype) is not Guard.NONE)
+    ops = ops._replace(zero=int(zero) if of_bools else zero, is_careful=guard(semiring, dtype) is not Guard.NONE)
 
     @emits(row, row, element, row)
     def extend(builder: Builder, c: Value, x: Value, y: Value) -> Value:
-        return ops.extend(code, builder, c, code.splat(builder, builder.zext(x, v.BYTE) if is_bool else x), y)
+        return ops.extend(code, builder, c, code.splat(builder, builder.zext(x, v.BYTE) if of_bools else x), y)
 
     @emits(row, row, row)
     def combine(builder: Builder, c: Value, t: Value) -> Value:

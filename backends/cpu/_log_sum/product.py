@@ -45,8 +45,8 @@ from backends.cpu._log_sum.pairwise import copy_strip, pairwise
 from backends.cpu._log_sum.scaling import Scale, scale_columns, scale_rows
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
+from harness.dtypes import dtype_name
 from harness.operands import aligned_empty, data_address
-from harness.scalars import dtype_name
 from harness.semiring import Semiring
 
 # product(x, y, out, accumulate): out := x y, or out + x y; all C-ordered, of one dtype.

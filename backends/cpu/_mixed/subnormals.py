@@ -18,10 +18,15 @@ from backends.cpu._compile.jit import jit
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, as_pointer
+from harness.dtypes import TABLE
 
 MAGNITUDE = 0x7FFF
-LARGEST_SUBNORMAL = {"bfloat16": 0x007F, "float16": 0x03FF}
 LINE_BYTES = 64
+
+
+def _largest_subnormal(operands: str) -> int:
+    """Return the bits of the largest subnormal number: all of the mantissa."""
+    return (1 << TABLE[operands].digits - 1) - 1
 
 
 @functools.cache
@@ -31,9 +36,9 @@ def build_has_subnormal(operands: str) -> Any:
     Parameters
     ----------
     operands : str
-        The dtype: a key of LARGEST_SUBNORMAL.
+        The dtype, a float of 16 bits.
     """
-    dtype, largest = np.dtype(np.uint16), LARGEST_SUBNORMAL[operands]
+    dtype, largest = np.dtype(np.uint16), _largest_subnormal(operands)
 
     def has_subnormal(address: int, rows: int, columns: int, row_stride: int) -> bool:
         for i in range(rows):
@@ -51,10 +56,10 @@ def build_has_subnormal(operands: str) -> Any:
 def emit_look(operands: str) -> Emit:
     """Return the emitter of ``look(rows, lines, address, stride, line_stride, flag)``.
 
-    Sets the byte at the address `flag` if a row holds a subnormal number of the dtype, a key of LARGEST_SUBNORMAL. Rows
+    Sets the byte at the address `flag` if a row holds a subnormal number of the dtype. Rows
     are `stride` bytes apart, and each is `lines` times 64 bytes, `line_stride` bytes apart.
     """
-    largest = LARGEST_SUBNORMAL[operands]
+    largest = _largest_subnormal(operands)
     vector = ir.VectorType(ir.IntType(16), LINE_BYTES // 2)
 
     def constant(value: int) -> Any:

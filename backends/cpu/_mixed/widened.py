@@ -10,11 +10,11 @@ import dataclasses
 
 import numpy as np
 
+from harness.dtypes import dtype_name
 from harness.interface import Backend, Execution, HostExecution
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.scalars import dtype_name
 
 
 def is_widened(problem: Problem) -> bool:

@@ -20,6 +20,7 @@ from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
 from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import is_float
 
 NO_BLOCK = -1
 BLOCK = np.dtype(np.int8)
@@ -177,7 +178,7 @@ def track_blocks(
 
 
 def _differs(b: Builder, code: VectorCode, x: Value, y: Value) -> Value:
-    return (b.fcmp_unordered if code.dtype.kind == "f" else b.icmp_signed)("!=", x, y)
+    return (b.fcmp_unordered if is_float(code.dtype) else b.icmp_signed)("!=", x, y)
 
 
 def _side_by_side(b: Builder, masks: list[Value]) -> Value:

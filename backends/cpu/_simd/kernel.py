@@ -34,6 +34,7 @@ from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
 from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import is_float
 
 STEPS_OF_FUSED, STEPS_OF_OTHERS = 4, 2  # of k in an iteration of the loop, over floats: where a pair is one instruction
 STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3
@@ -96,7 +97,7 @@ _POINTERS = ("a", "b", "c", "ahead", "block")
 
 def steps_per_iteration(key: KernelKey) -> int:
     """Return the number of steps of k in one iteration of the loop."""
-    if key.operations.is_careful or np.dtype(key.dtype).kind != "f":
+    if key.operations.is_careful or not is_float(np.dtype(key.dtype)):
         return 1
     return STEPS_OF_FUSED if key.operations.is_fused else STEPS_OF_OTHERS
 

@@ -17,8 +17,8 @@ from backends.cpu._simd.shared_panels import SharedLoops, columns_beside
 from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
+from harness.dtypes import dtype_name
 from harness.plan import Blocking
-from harness.scalars import dtype_name
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
 

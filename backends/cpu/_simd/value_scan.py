@@ -14,6 +14,7 @@ from backends.cpu._compile.jit import jit, scalar
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Guard
+from harness.dtypes import is_integer
 from harness.semiring import Semiring, highest, lowest
 
 
@@ -30,9 +31,8 @@ class Look:
     def __init__(self, condition: Guard, semiring: Semiring, dtype: np.dtype[Any]) -> None:
         self._condition, self._dtype = condition, dtype
         self._look = (build_extremes if condition is Guard.NO_EXTREME else build_has_nan)(dtype)
-        is_integer = dtype.kind in "iu"
-        self._zero = int(semiring.zero(dtype)) if is_integer else 0
-        self._range = (int(lowest(dtype)), int(highest(dtype))) if is_integer else (0, 0)
+        values = semiring.zero(dtype), lowest(dtype), highest(dtype)
+        self._zero, *self._range = (int(x) for x in values) if is_integer(dtype) else (0, 0, 0)
 
     def allows(self, range_a: tuple[int, int], range_b: tuple[int, int]) -> bool:
         """Return whether plain sums of integers from these ranges (least, greatest) are right."""

@@ -10,6 +10,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
+from harness.dtypes import is_float
+
 Builder = ir.IRBuilder
 Value = Any
 
@@ -52,7 +54,7 @@ def undefined(vector: ir.VectorType) -> ir.Constant:
 
 def element_type(dtype: np.dtype[Any]) -> Any:
     """Return LLVM's type of one element."""
-    if dtype.kind == "f":
+    if is_float(dtype):
         return ir.DoubleType() if dtype.itemsize == 8 else ir.FloatType()
     return ir.IntType(8 * dtype.itemsize)
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import is_bool, is_float
 from harness.semiring import HALF, Semiring
 
 Emit = Callable[[VectorCode, Builder, Value, Value], Value]
@@ -57,7 +58,7 @@ class Operations(NamedTuple):
 
     def extend(self, code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
         """Return ``total (+) (x (x) y)``, with multiplication and addition fused where floats are multiplied."""
-        if self.add == "plus" and code.dtype.kind == "f" and self.multiply in ("times", "sqdiff"):
+        if self.add == "plus" and is_float(code.dtype) and self.multiply in ("times", "sqdiff"):
             if self.multiply == "sqdiff":
                 x = y = builder.fsub(x, y)
             return code.intrinsic(builder, "fmuladd", x, y, total)
@@ -67,7 +68,7 @@ class Operations(NamedTuple):
         """Return ``x (x) y``."""
         if not self.is_careful:
             return _MULTIPLY[self.multiply](code, builder, x, y)
-        if code.dtype.kind == "f":
+        if is_float(code.dtype):
             return code.intrinsic(builder, _PROPAGATING[self.multiply], x, y)
         return _absorbing_plus(code, builder, x, y, code.constant(self.zero))
 
@@ -82,25 +83,25 @@ def operations(semiring: Semiring, dtype: np.dtype[Any]) -> Operations | None:
     if not semiring.is_tabled or add.name not in _ADD or multiply.name not in _MULTIPLY or dtype == HALF:
         return None
     zero = semiring.zero(dtype).item()
-    return Operations(add.name, multiply.name, -int(zero) if dtype.kind == "b" else zero)
+    return Operations(add.name, multiply.name, -int(zero) if is_bool(dtype) else zero)
 
 
 def guard(semiring: Semiring, dtype: np.dtype[Any]) -> Guard:
     """Return the condition of the fast form of (x)."""
     if semiring.absorbs(dtype):
         return Guard.NO_EXTREME
-    if dtype.kind == "f" and semiring.multiply.name in ("min", "max"):
+    if is_float(dtype) and semiring.multiply.name in ("min", "max"):
         return Guard.NO_NAN_IN_A
     return Guard.NONE
 
 
 def _either(on_floats: str, on_integers: str) -> Emit:
     """Return the instruction of that name for the dtype's kind."""
-    return lambda code, builder, x, y: getattr(builder, on_floats if code.dtype.kind == "f" else on_integers)(x, y)
+    return lambda code, builder, x, y: getattr(builder, on_floats if is_float(code.dtype) else on_integers)(x, y)
 
 
 def _less(code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
-    if code.dtype.kind == "f":
+    if is_float(code.dtype):
         return builder.fcmp_ordered("<", x, y)
     return (builder.icmp_signed if code.dtype.kind == "i" else builder.icmp_unsigned)("<", x, y)
 
@@ -118,13 +119,13 @@ def _pair(code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
 
 
 def _absdiff(code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
-    if code.dtype.kind == "f":
+    if is_float(code.dtype):
         return code.intrinsic(builder, "fabs", builder.fsub(x, y))
     return builder.select(_less(code, builder, y, x), builder.sub(x, y), builder.sub(y, x))
 
 
 def _sqdiff(code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
-    difference = (builder.fsub if code.dtype.kind == "f" else builder.sub)(x, y)
+    difference = (builder.fsub if is_float(code.dtype) else builder.sub)(x, y)
     return _TIMES(code, builder, difference, difference)
 
 

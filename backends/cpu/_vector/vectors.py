@@ -14,6 +14,7 @@ from llvmlite import ir
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.unit import VectorUnit
+from harness.dtypes import is_float, row_of
 
 
 class VectorCode:
@@ -25,12 +26,11 @@ class VectorCode:
         self.element = v.element_type(dtype)
         self.vector = ir.VectorType(self.element, self.lanes)
         self.masks = dtype.itemsize in unit.masked_bytes
-        letter = "f" if dtype.kind == "f" else "i"
-        self.suffix = f"v{self.lanes}{letter}{8 * dtype.itemsize}"
+        self.suffix = f"v{self.lanes}{row_of(dtype).llvm}"
 
     def constant(self, value: Any) -> ir.Constant:
         """Return a scalar of the dtype in all lanes."""
-        number = float(value) if self.dtype.kind == "f" else int(value)
+        number = float(value) if is_float(self.dtype) else int(value)
         return ir.Constant(self.vector, [number] * self.lanes)
 
     def edge(self, builder: Builder, count: Value) -> Value:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from harness.dtypes import is_float
 from harness.interface import Backend, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -48,7 +49,7 @@ class BlasPeer(Backend):
         """Return why the library does not compute `problem`, or None."""
         if not problem.semiring.is_ordinary:
             return f"{self.project} computes plus_times only"
-        if problem.dtype.kind != "f":
+        if not is_float(problem.dtype):
             return f"{self.project} takes float32 and float64 only"
         return None
 

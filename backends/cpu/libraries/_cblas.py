@@ -16,8 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import TABLE, dtype_name
 from harness.operands import data_address
-from harness.scalars import dtype_name
+
+# Names of dtypes, letters of their routines, and their types in C.
+ROUTINES = [(x.name, x.blas, np.ctypeslib.as_ctypes_type(np.dtype(x.name))) for x in TABLE.values() if x.blas]
 
 ROW_MAJOR, COLUMN_MAJOR, AS_IT_IS, TRANSPOSED = 101, 102, 111, 112
 

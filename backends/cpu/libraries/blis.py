@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer
+from backends.cpu.libraries._cblas import ROUTINES
 from backends.cpu.libraries._kernel_family import of_blis
 from harness.errors import BackendUnavailable
 from harness.interface import Execution
@@ -121,7 +122,7 @@ def _routines() -> dict[str, Any]:
     matrix = [pointer, size, size]
     arguments = [ctypes.c_int, ctypes.c_int, size, size, size, pointer, *matrix, *matrix, pointer, *matrix]
     found = {}
-    for dtype, letter, scalar in (("float64", "d", ctypes.c_double), ("float32", "s", ctypes.c_float)):
+    for dtype, letter, scalar in ROUTINES:
         routine = getattr(_load(), f"bli_{letter}gemm_ex")
         routine.argtypes, routine.restype = [*arguments, pointer, pointer], None
         found[dtype] = routine, scalar

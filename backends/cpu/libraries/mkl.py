@@ -92,8 +92,7 @@ class Library:
         self._in_force = threading.local()
         declare = functools.partial(_cblas.declare, self._library)
         self.routines = {
-            "float64": declare("cblas_dgemm", ctypes.c_double),
-            "float32": declare("cblas_sgemm", ctypes.c_float),
+            **{name: declare(f"cblas_{letter}gemm", scalar) for name, letter, scalar in _cblas.ROUTINES},
             "bfloat16": declare("cblas_gemm_bf16bf16f32", ctypes.c_float),
             "float16": declare("cblas_gemm_f16f16f32", ctypes.c_float),
         }

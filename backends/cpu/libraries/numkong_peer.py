@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import absent
+from harness.dtypes import is_bool
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -48,7 +49,7 @@ class NumKong(Backend):
 
     def declines(self, problem: Problem) -> str | None:
         """Return why NumKong does not compute `problem`, or None."""
-        is_of_bits = problem.semiring.is_named and problem.semiring.name in OF_COUNTS and problem.dtype.kind == "b"
+        is_of_bits = problem.semiring.is_named and problem.semiring.name in OF_COUNTS and is_bool(problem.dtype)
         if not problem.is_mixed and not is_of_bits:
             return "NumKong is compared where operands are narrower than sums, and over bits"
         if problem.is_mixed and problem.input_dtype.name == "bfloat16":
@@ -83,7 +84,7 @@ class _Execution(HostExecution):
 
         super().__init__(operands)
         self._library, self._problem = numkong, plan.problem
-        self._dtype = PACKED if plan.problem.dtype.kind == "b" else plan.problem.input_dtype.name
+        self._dtype = PACKED if is_bool(plan.problem.dtype) else plan.problem.input_dtype.name
         self._product: Any = None
         threads = min(plan.threads, plan.problem.m)
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None

@@ -69,8 +69,5 @@ def load() -> ctypes.CDLL:
 @functools.cache
 def routines() -> dict[str, Any]:
     """Return its products by dtype."""
-    scalars = {"float64": ("d", ctypes.c_double), "float32": ("s", ctypes.c_float)}
-    return {
-        dtype: _cblas.declare(load(), f"scipy_cblas_{letter}gemm", scalar)
-        for dtype, (letter, scalar) in scalars.items()
-    }
+    declare = functools.partial(_cblas.declare, load())
+    return {name: declare(f"scipy_cblas_{letter}gemm", scalar) for name, letter, scalar in _cblas.ROUTINES}

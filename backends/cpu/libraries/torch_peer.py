@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer, absent, is_contiguous
+from harness.dtypes import row_of
 from harness.interface import Execution, HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-
-# Half a unit of the last place of a result that is rounded to the dtype of its operands.
-_ROUNDING = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 
 
 class Torch(BlasPeer):
@@ -53,17 +51,17 @@ class Torch(BlasPeer):
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether PyTorch rounds the sums of `problem` to the dtype of A and B."""
-        return problem.is_mixed and problem.input_dtype.name in _ROUNDING
+        return problem.is_mixed and row_of(problem.input_dtype).digits > 0
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the error of rounding the largest possible element of the result to the dtype of A and B."""
-        rounding = _ROUNDING.get(plan.problem.input_dtype.name, 0.0) if plan.problem.is_mixed else 0.0
-        if not rounding:
+        if not self.loosens(plan.problem):
             return 0.0
+        half_a_unit = 2.0 ** -(row_of(plan.problem.input_dtype).digits + 1)
         rows, columns = (
             np.linalg.norm(x.astype(np.float32), axis=axis).max() for x, axis in ((operands.a, 1), (operands.b, 0))
         )
-        return rounding * float(rows) * float(columns)
+        return half_a_unit * float(rows) * float(columns)
 
     def kernels(self) -> str:
         """Return the vector extension that PyTorch found."""

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import absent
+from harness.dtypes import is_float
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -61,7 +62,7 @@ class TropicalGemm(Backend):
             return "tropical-gemm computes min_plus, max_plus and max_times only"
         if name == "max_times":
             return "tropical-gemm starts max_times from 0, not from -inf: products below 0 are lost"
-        if problem.dtype.kind == "f":
+        if is_float(problem.dtype):
             return None
         if problem.dtype.name in ("int32", "int64"):
             return "tropical-gemm's integer sums wrap, and its infinity does not absorb"

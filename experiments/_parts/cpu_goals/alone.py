@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness import gemm
-from harness.problem import mixed_dtypes
+from harness.dtypes import mixed_dtypes
 
 SECONDS, SAMPLE_S, FEWEST = 0.8, 5e-3, 7
 LIMITS = {"int8": (-128, 128)}

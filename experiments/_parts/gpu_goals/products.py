@@ -13,7 +13,8 @@ from backends.gpu._tasks.chained import Chain, race
 from experiments._parts.goals import Row
 from experiments._parts.gpu_goals.rows import call_s, check_close, compare, drawn, launch_of
 from harness import gemm, registry
-from harness.problem import Problem, mixed_dtypes
+from harness.dtypes import mixed_dtypes
+from harness.problem import Problem
 
 # m x n x k: a narrow side, a short or a long k.
 SHAPES = """5000x31x5000 31x5000x5000 100000x96x96 300x7000x500 64x64x50000 2000x2000x20 10000x10000x16 65536x64x64

@@ -20,6 +20,7 @@ from harness.api.argk.numbering import Numbered, number_blocks, passes, prepare_
 from harness.api.argk.slices import NO_K, Slices
 from harness.api.arrays import Arrays
 from harness.api.limits import machine_of
+from harness.dtypes import is_bool
 from harness.errors import BackendUnavailable, VerificationError
 from harness.interface import Backend, Prepared, make_plan
 from harness.machine import Machine
@@ -60,7 +61,7 @@ class Locator:
 
     def _of_truth(self, operands: Operands, prepare: Callable[[Operands], Run | None]) -> Run | None:
         """Prepare a product; of bools on the host, one of copies whose bytes are 0 and 1, made anew in every run."""
-        if self._arrays.on_device or self._problem.dtype.kind != "b":
+        if self._arrays.on_device or not is_bool(self._problem.dtype):
             return prepare(operands)
         given = [distinct(x) for x in (operands.a, operands.b)]
         copies = [np.empty(x.shape, x.dtype) for x in given]

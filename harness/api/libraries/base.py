@@ -12,8 +12,8 @@ import numpy as np
 
 from harness.api.libraries.dlpack import AsUint16
 from harness.api.libraries.gpu import cupy, in_flight
+from harness.dtypes import named_dtype
 from harness.operands import aligned_empty
-from harness.problem import named_dtype
 
 # Where an array lies: the number of a GPU, or None for the host.
 Place = int | None

@@ -18,6 +18,7 @@ import numpy as np
 
 from harness import arithmetic
 from harness.api.arrays import Arrays
+from harness.dtypes import KINDS
 from harness.interface import ALIGNMENT, Prepared, Repeat
 from harness.operands import span
 from harness.semiring import Scalar
@@ -265,7 +266,7 @@ def _exactly(x: Scalar) -> Hashable:
     if x is None:
         return None
     scalar = np.asarray(x)
-    if scalar.ndim or scalar.dtype.kind not in "biuf":
+    if scalar.ndim or scalar.dtype.kind not in KINDS:
         raise TypeError
     return scalar.dtype.str, scalar.tobytes()
 

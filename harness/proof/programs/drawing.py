@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from harness.operands import float_limits, span
-from harness.problem import mixed_dtypes
+from harness.dtypes import float_limits, is_bool, is_exact, is_integer, mixed_dtypes
+from harness.operands import span
 from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, VALUES, Program, View, semiring_of
 from harness.semiring import DTYPES, HALF, SEMIRINGS
 
@@ -146,10 +146,10 @@ def _product(draw: Draw, call: str, kind: Combination, limits: Limits) -> Progra
 
 
 def _einsum(draw: Draw, kind: Combination, limits: Limits, *, has_one: bool) -> Program:
-    is_integer = np.dtype(kind.dtype).kind in "iu" and not kind.is_mixed
-    is_exact = kind.semiring in IN_ANY_ORDER or (kind.semiring == "plus_times" and is_integer)
+    sums_integers = kind.semiring == "plus_times" and is_integer(np.dtype(kind.dtype)) and not kind.is_mixed
+    in_any_order = kind.semiring in IN_ANY_ORDER or sums_integers
     # the oracle multiplies a single operand by the one
-    known = [x for x in EINSUMS if (x.count(",") < 2 or is_exact) and ("," in x or has_one)]
+    known = [x for x in EINSUMS if (x.count(",") < 2 or in_any_order) and ("," in x or has_one)]
     text = draw.choice(known)
     terms, result = text.replace("...", "yz").split("->")[0].split(","), text.replace("...", "yz").split("->")[1]
     names = sorted(set("".join(terms)))
@@ -202,7 +202,7 @@ def _leading(draw: Draw, batch: tuple[int, ...]) -> tuple[int, ...]:
 
 def _promote(draw: Draw, forms: dict[str, Form], dtype: np.dtype[Any]) -> None:
     """Have one operand of several have a dtype that NumPy promotes to that of the product."""
-    lower = [x.name for x in DTYPES if x != dtype and x.kind != "b" and np.result_type(x, dtype) == dtype]
+    lower = [x.name for x in DTYPES if x != dtype and not is_bool(x) and np.result_type(x, dtype) == dtype]
     if lower:
         name = draw.choice(list(forms))
         forms[name] = forms[name][0], draw.choice(lower)
@@ -214,7 +214,7 @@ def _scalars(draw: Draw, kind: Combination, *, has_c: bool) -> dict[str, Any]:
         return {}  # alpha (x) a cancels, and its rounding is not covered by the bound of the term with b
     names = ("alpha", "beta")[: 1 + has_c]
     options = {x: draw.choice(_values_of_scalars(kind)) for x in names if draw.integers(0, 2) == 0}
-    if draw.integers(0, 99) == 0 and np.dtype(kind.dtype).kind == "f":
+    if draw.integers(0, 99) == 0 and not is_exact(np.dtype(kind.dtype)):
         options["alpha"] = float("nan")
     return options
 
@@ -222,10 +222,10 @@ def _scalars(draw: Draw, kind: Combination, *, has_c: bool) -> dict[str, Any]:
 @functools.cache
 def _values_of_scalars(kind: Combination) -> tuple[Any, ...]:
     semiring, dtype = semiring_of(kind.semiring), np.dtype(kind.dtype)
-    if dtype.kind == "b":
+    if is_bool(dtype):
         return True, False
     identities = [x.item() for x in (semiring.zero(dtype), semiring.one(dtype)) if x is not None]
-    if dtype.kind == "f":
+    if not is_exact(dtype):
         return (*identities, 2.0, -2.5, 0.75, 3, 0.0, float("inf"), float("-inf"), float(float_limits(dtype).tiny))
     return *identities, 2, 3, int(np.iinfo(dtype).max), int(np.iinfo(dtype).min)
 

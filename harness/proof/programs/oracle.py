@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness import machine, registry
+from harness.dtypes import is_bool, is_exact
 from harness.errors import VerificationError
 from harness.interface import Backend, make_plan
 from harness.operands import Operands, lower_triangle
@@ -16,7 +17,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof import reference
 from harness.proof.programs.program import Program, View, semiring_of
-from harness.proof.verify import is_exact, verify
+from harness.proof.verify import verify
 from harness.semiring import Semiring
 
 MOST_ARGK_TERMS = 1 << 21  # of which the reference computes all at once
@@ -31,11 +32,11 @@ def check(program: Program, before: list[np.ndarray], results: list[np.ndarray])
     problem, a, b, c = product_of(program, inputs)
     result = _as_matrices(program, problem, results[0])
     is_computed = lower_triangle(problem.m) if problem.triangle == "d" else np.array(True)
-    if problem.dtype.kind == "b" and ((result.view(np.uint8) > 1) & is_computed).any():
+    if is_bool(problem.dtype) and ((result.view(np.uint8) > 1) & is_computed).any():
         raise VerificationError("an element of the result is a bool whose byte is neither 0 nor 1")
     operands = Operands(a, b, c, result)
     if program.call == "einsum" and len(inputs) == 1 and set("".join(program.letters[0])) <= set(program.letters[1]):
-        if not np.array_equal(result[..., 0], a[..., 0], equal_nan=problem.dtype.kind == "f"):  # NaN is copied, too
+        if not np.array_equal(result[..., 0], a[..., 0], equal_nan=not is_exact(problem.dtype)):  # NaN is copied, too
             raise VerificationError("the result is no copy of the operand")
         return
     verify(problem, operands, result, seed=program.seed, extra_error=_extra_error(program, problem, operands))
@@ -48,7 +49,7 @@ def check(program: Program, before: list[np.ndarray], results: list[np.ndarray])
 def read(view: View, buffers: list[np.ndarray]) -> np.ndarray:
     """Return a copy of an operand, in native order; a bool is True if its byte is not 0."""
     x = view.of(buffers[view.buffer])
-    return view.bytes_of(buffers[view.buffer])[..., 0] != 0 if x.dtype.kind == "b" else x.copy()
+    return view.bytes_of(buffers[view.buffer])[..., 0] != 0 if is_bool(x.dtype) else x.copy()
 
 
 def product_of(program: Program, inputs: list[np.ndarray]) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray | None]:
@@ -169,7 +170,7 @@ def _extra_error(program: Program, problem: Problem, operands: Operands) -> floa
     The factors of an ordinary term are alpha A and B, and alpha A may underflow. Mixed sums are scaled when they may
     have underflowed (docs/mixed.md).
     """
-    if is_exact(problem):
+    if problem.is_exact:
         return 0.0
     extra, info = 0.0, np.finfo(problem.dtype)
     if problem.alpha is not None and problem.is_mixed:

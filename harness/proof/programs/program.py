@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.operands import float_limits, span
-from harness.problem import named_dtype
+from harness.dtypes import float_limits, is_bool, is_exact, is_integer, named_dtype
+from harness.operands import span
 from harness.scalars import keep_greater
 from harness.semiring import SEMIRINGS, Semiring
 
@@ -176,7 +176,7 @@ def contents(program: Program, turn: int) -> list[np.ndarray]:
 def _fill(view: View, buffer: np.ndarray, values: str, semiring: Semiring, rng: np.random.Generator) -> None:
     """Write values to the array; where its elements share memory, the last one stays."""
     array, dtype = view.of(buffer), view.numpy_dtype
-    if values == "bits" and dtype.kind in "biu":  # bytes of bools too that are neither 0 nor 1
+    if values == "bits" and is_exact(dtype):  # bytes of bools too that are neither 0 nor 1
         bits = view.bytes_of(buffer)
         bits[...] = rng.integers(0, 256, bits.shape, np.uint8)
         return
@@ -187,7 +187,7 @@ def _fill(view: View, buffer: np.ndarray, values: str, semiring: Semiring, rng: 
 def _drawn(
     shape: tuple[int, ...], dtype: np.dtype[Any], values: str, semiring: Semiring, rng: np.random.Generator
 ) -> np.ndarray:
-    if dtype.kind == "b":
+    if is_bool(dtype):
         return rng.random(shape) < (0.1 if values == "zeros" else 0.5)
     if values == "graph":  # edges of a graph, on integers, so that no path rounds
         edges = rng.integers(0, 100, shape)
@@ -196,7 +196,7 @@ def _drawn(
         return np.where(present, signed.astype(dtype), np.asarray(semiring.zero(dtype)))
     if values == "few":
         return rng.integers(0 if dtype.kind == "u" else -3, 4, shape).astype(dtype)
-    if dtype.kind in "iu":
+    if is_integer(dtype):
         info = np.iinfo(dtype)
         fraction = 1 if values in ("wide", "specials") else 4
         drawn = rng.integers(int(info.min) // fraction, int(info.max) // fraction, shape, dtype, endpoint=True)
