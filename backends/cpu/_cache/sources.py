@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from backends import _kernel_files, cpu
-from harness import scalars, semiring
+from harness import dtypes, scalars, semiring
 from harness.semiring import operations
 
 _FOLDER = Path(str(cpu.__file__)).parent
 # Modules that store kernels or are inlined by them. Where only bytecode is installed, these files are missing.
-_FILES = [Path(str(module.__file__)).with_suffix(".py") for module in (_kernel_files, scalars, semiring, operations)]
+_MODULES = _kernel_files, dtypes, scalars, semiring, operations
+_FILES = [Path(str(module.__file__)).with_suffix(".py") for module in _MODULES]
 _OURS = (f"{_FOLDER}/", f"{Path(str(scalars.__file__)).parent}/")
 
 
