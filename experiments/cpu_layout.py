@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
-from experiments._parts.peers import SUBJECT
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from experiments._parts.call_task import GEMM, NUMPY, contender
+from experiments._parts.peers import ONE, SUBJECT, thread_counts
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -25,10 +28,13 @@ ORDERS = {
     "C by columns": "CCF",
     "all by columns": "FFF",
 }
+# Whole calls: layout, and whether B is the transpose of A itself.
+OWN, CALLED = "a @ a.T", (300, 1500)
+FORMS = {"as they are": ("CCC", False), "a.T @ b.T": ("FFC", False), "a.T @ a": ("FCC", True), OWN: ("CFC", True)}
 OF_PRESET = {"smoke": list(ORDERS)[:2], "quick": [x for x in ORDERS if x != "C by columns"], "full": list(ORDERS)}
 
 
-def contender(backend: str, order: str, n: int) -> Contender:
+def in_order(backend: str, order: str, n: int) -> Contender:
     """Return the contender that multiplies matrices in one order."""
     problem = Problem(n, n, n, layout=ORDERS[order])
     arguments: dict[str, Any] = {"backend": backend, "parameters": {}, "problem": problem.to_json()}
@@ -39,14 +45,30 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each backend, its contenders the orders."""
     n = SIZE[preset]
     axes = {**dict.fromkeys("mnk", n), "semiring": "plus_times", "dtype": "float64"}
-    return [
+    of_backends = [
         Case(
             {**axes, "backend": backend},
-            tuple(contender(backend, order, n) for order in OF_PRESET[preset]),
+            tuple(in_order(backend, order, n) for order in OF_PRESET[preset]),
             {"seed": 1},
         )
         for backend in BACKENDS[preset]
     ]
+    return of_backends + (calls(thread_counts(machine)) if preset == "full" else [])
+
+
+def calls(threads: Mapping[str, int]) -> list[Case]:
+    """Return whole calls with both operands by columns, and with a matrix by its own transpose, beside NumPy's."""
+    found = []
+    for (called, count), dtype, n in itertools.product(threads.items(), ("float64", "float32"), CALLED):
+        for form, (layout, own) in FORMS.items():
+            rivals = [contender(name, count, own=own) for name in (NUMPY, GEMM)]
+            product = Problem(n, n, n, dtype=dtype, layout=layout)
+            found.append(product_case(product, rivals, role="call", form=form, shared_by=called))
+    for dtype in ("float64", "float32"):
+        rivals = [contender(GEMM, label="a @ b.T"), contender(GEMM, label=OWN, own=True)]
+        product = Problem(1500, 1500, 1500, "min_plus", dtype, layout="CFC")
+        found.append(product_case(product, rivals, role="call", form=OWN, shared_by=ONE))
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -59,6 +81,7 @@ EXPERIMENT = Experiment(
             "heatmap",
             "Orders in memory: time over that of the same backend by rows",
             {
+                "where": {"role": None},
                 "rows": "backend",
                 "columns": "contender",
                 "value": "time_ratio",
@@ -74,4 +97,8 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=8, seconds=20, processes=5, precision=0.01),
     },
     order=14,
+    goals=(
+        Goal(GEMM, 1.0, NUMPY, {"role": ("call",)}),
+        Goal(OWN, 1.7, "a @ b.T"),
+    ),
 )

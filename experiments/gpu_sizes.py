@@ -9,7 +9,7 @@ Source of the question: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Den
 from __future__ import annotations
 
 from experiments._parts.gpu import SUBJECT, TILE, VENDOR, gpu_case, kind_of_size, or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, backend_contender
 from harness.machine import Machine
 
 LEAST = 64
@@ -51,6 +51,9 @@ USED = {"contender": [SUBJECT, "gpu-tensor-core", VENDOR]}
 # Smaller products take less time than their launch.
 LARGE = sorted({n for of_preset in SIZES.values() for n in of_preset if n >= 500} | {*SIZES["smoke"]})
 
+# Sizes that no tile divides, of which a rate is asked.
+RAGGED = {"dtype": ("float32",), "n": tuple(n for n in SIZES["full"] if 700 <= n <= 2400 and n % 32)}
+
 EXPERIMENT = Experiment(
     name="gpu_sizes",
     question="How does the rate of a GPU depend on the size, and what does each kind of size cost?",
@@ -81,4 +84,8 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=2, precision=0.01),
     },
     order=61,
+    goals=(
+        Goal(SUBJECT, 0.93, VENDOR, RAGGED),
+        Goal(SUBJECT, 1.0, VENDOR, RAGGED, mean=True),
+    ),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from experiments._parts.call_task import CUPY, GEMM, MIN_PLUS, contender
 from experiments._parts.gpu import SUBJECT, VENDOR, gpu_case, or_absent
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, backend_contender
 from harness.machine import Machine
 
 SIZES = {
@@ -21,7 +22,23 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         for semiring, names in CONTENDERS.items()
         for n in SIZES[preset]
     ]
+    if preset == "full":
+        all_cases += [_launched(n) for n in (64, 256, 512, 1024)]
+        all_cases += [
+            _first(*kind) for kind in (("max_times", "float32"), ("max_min", "float64"), ("plus_min", "int32"))
+        ]
     return or_absent(all_cases, machine)
+
+
+def _launched(n: int) -> Case:
+    """Return the case of what the host spends on a call."""
+    contenders = [contender(name, where="gpu", host_time=True) for name in (CUPY, GEMM, MIN_PLUS)]
+    return gpu_case(n, "plus_times", "float32", contenders, role="host time")
+
+
+def _first(semiring: str, dtype: str) -> Case:
+    """Return the case whose facts are the times of the first call of a kind, and of its first calls of other sizes."""
+    return gpu_case(600, semiring, dtype, [contender(GEMM, where="gpu", after=[599, 583, 553])], role="first call")
 
 
 # Many calls in each sample, so that the host does nothing but launch.
@@ -35,6 +52,7 @@ EXPERIMENT = Experiment(
             "lines",
             "Small products on the GPU, and what it takes to launch them",
             {
+                "where": {"role": None},
                 "x": "n",
                 "panels": "problem",
                 "value": "time",
@@ -51,4 +69,10 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=20, seconds=4, sample_ms=1, processes=3, precision=0.01),
     },
     order=66,
+    goals=(
+        Goal(GEMM, 1 / 1.5, CUPY),
+        Goal(MIN_PLUS, 1 / 2.5, CUPY),
+        Goal(GEMM, 1.0, fact="first_s", where={"role": "first call"}),
+        Goal(GEMM, 0.01, fact="longest_after_s", where={"role": "first call"}),
+    ),
 )

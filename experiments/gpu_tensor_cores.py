@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
+import numpy as np
+
 from experiments._parts.gpu import DEVICE, SUBJECT, VENDOR, or_absent
 from harness.dtypes import mixed_dtypes
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
 TENSOR, WORDS = "gpu-tensor-core", "gpu-bits"
 SIZES = {"smoke": (256,), "quick": (4096, 4097, 8192), "full": (1024, 2048, 4095, 4096, 4097, 8191, 8192, 8193, 16384)}
+# Odd sizes beside an even one, where rows of bytes begin anywhere.
+ODD = {2048: (2049,), 4096: (4095, 4097), 8192: (8191, 8193), 16384: (16383,)}
 # Semiring, dtype of the sums and of the operands, and the other backends that compute it.
 KINDS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("plus_times", "float32", "float32", (SUBJECT, VENDOR)),
@@ -37,7 +44,21 @@ def cases(preset: str, machine: Machine) -> list[Case]:
             layout, operand_dtype = LAYOUTS.get(operands, "CCC"), None if operands == dtype else narrow[operands]
             problem = Problem(n, n, n, semiring, dtype, layout=layout, operand_dtype=operand_dtype)
             all_cases.append(product_case(problem, contenders, operands=operands, **DEVICE))
+    if preset == "full" and "int8" in narrow:
+        all_cases += [_beside(even, odd, narrow["int8"]) for even, odds in ODD.items() for odd in odds]
     return or_absent(all_cases, machine, operands="float32")
+
+
+def _beside(even: int, odd: int, dtype: np.dtype[Any]) -> Case:
+    """Return the case whose contenders are products of bytes of the two sizes."""
+    sizes = {"even": Problem(even, even, even, dtype="int32", layout=LAYOUTS["int8"], operand_dtype=dtype)}
+    sizes["odd"] = dataclasses.replace(sizes["even"], m=odd, n=odd, k=odd)
+    contenders = tuple(
+        Contender(label, {"backend": TENSOR, "parameters": {}, "problem": problem.to_json()})
+        for label, problem in sizes.items()
+    )
+    axes = {**dict.fromkeys("mnk", odd), "semiring": "plus_times", "dtype": "int32", "operands": "int8"}
+    return Case({**axes, "role": "odd size", **DEVICE}, contenders, {"seed": 1})
 
 
 EXPERIMENT = Experiment(
@@ -50,6 +71,7 @@ EXPERIMENT = Experiment(
             "strip",
             f"{TENSOR} over the fastest other kernel",
             {
+                "where": {"role": None},
                 "rows": ["semiring", "operands"],
                 "markers": "n",
                 "value": "over_other",
@@ -65,4 +87,11 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=20, processes=3, precision=0.01),
     },
     order=63,
+    goals=(
+        *(
+            Goal(TENSOR, asked, VENDOR, {"operands": ("int8",), "n": (n,)})
+            for n, asked in ((4096, 0.95), (8192, 1.03), (16384, 1.2))
+        ),
+        Goal("odd", 0.85, "even"),
+    ),
 )

@@ -5,8 +5,11 @@ Forward and backward, float32, timed by the host until the device is done.
 
 from __future__ import annotations
 
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from experiments._parts import call_task
+from experiments._parts.gpu import DEVICE
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal
 from harness.machine import Machine
+from harness.problem import Problem
 
 TASK = "experiments._parts.gradient_task:gradients"
 
@@ -15,14 +18,17 @@ SIZE = {"smoke": 32, "quick": 256, "full": 512}
 GPU_SIZE = {"smoke": 32, "quick": 1024, "full": 1024}
 DEPTHS = {"smoke": (4, 16), "quick": (16, 64, 256, 1024), "full": (4, 8, 16, 32, 64, 128, 256, 512, 1024)}
 SEMIRINGS = ("max_plus", "logaddexp_plus")
+ALONE = "beside the product alone"
 LABELS = {"harness": "harness", "broadcast": "PyTorch, broadcast", "einsum": "torch-semiring-einsum"}
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each semiring and k; the harness is the reference."""
+    on_gpu = machine.gpu and preset == "full"
+    alone = [_beside_product(n) for n in (1024, 2048)] if on_gpu else []
     places = [("cuda", GPU_SIZE[preset], 1)] if machine.gpu else []
     places.append(("cpu", SIZE[preset], machine.cores))
-    return [
+    return alone + [
         _case(semiring, size, k, device, threads)
         for device, size, threads in places
         for semiring in SEMIRINGS
@@ -37,9 +43,18 @@ def _case(semiring: str, size: int, k: int, device: str, threads: int) -> Case:
     return Case({**axes, **({"device": "gpu"} if device == "cuda" else {})}, contenders, {**sizes, "device": device})
 
 
+def _beside_product(n: int) -> Case:
+    """Return the case of a product with its gradients on the GPU, beside the product alone."""
+    problem = Problem(n, n, n, "max_plus", "float32")
+    sizes = {**dict.fromkeys("mnk", n), "semiring": "max_plus"}
+    alone = call_task.contender(call_task.GEMM, label=ALONE, problem=problem.to_json(), seed=1, where="gpu")
+    both = Contender(LABELS["harness"], {**sizes, "device": "cuda", "method": "harness"}, task=TASK)
+    return Case({**sizes, "dtype": "float32", "role": ALONE, **DEVICE}, (alone, both))
+
+
 def _figure(*, on_gpu: bool) -> Figure:
     options = {
-        "where": {"device": "gpu" if on_gpu else None},
+        "where": {"device": "gpu" if on_gpu else None, "role": None},
         "x": "k",
         "x_label": "k (logarithmic)",
         "value": "time_ratio",
@@ -64,4 +79,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=5, seconds=3, processes=3, precision=0.02),
     },
     order=78,
+    goals=(Goal(LABELS["harness"], 1 / 3, ALONE),),
 )

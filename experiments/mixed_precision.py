@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from experiments._parts.peers import ONE, installed, thread_counts
+from experiments._parts.peers import ALL, ONE, installed, thread_counts
 from harness.dtypes import mixed_dtypes
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
 SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch", "cpu-numkong")
 WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: the alternative to mixed products
-SIZES = {"smoke": (64,), "quick": (512,), "full": (257, 1000, 1024, 1025, 2048)}
+SIZES = {"smoke": (64,), "quick": (512,), "full": (257, 512, 1000, 1024, 1025, 2048, 4096)}
+TILES, ASKED = "amx_tile", (512, 1000, 2048, 4096)  # of which the sizes are asked for
 ROWS = ["operands", "shared_by"]
 
 
@@ -37,9 +38,14 @@ def cases(preset: str, machine: Machine) -> list[Case]:
             threads=threads,
             shared_by=called,
         )
-        for called, threads in thread_counts(machine).items()
+        for called, threads in _counts(preset, machine).items()
         for problem in problems(preset)
     ]
+
+
+def _counts(preset: str, machine: Machine) -> dict[str, int]:
+    few = {"four threads": 4} if preset == "full" and machine.cores > 4 else {}
+    return {**thread_counts(machine), **few}
 
 
 def _narrow(name: str, problem: Problem, threads: int) -> Contender:
@@ -79,4 +85,22 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
     },
     order=22,
+    goals=(
+        *(
+            Goal(SUBJECT, asked, "cpu-torch", {"operands": ("bfloat16", "int8"), "n": sizes}, simd=TILES)
+            for asked, sizes in ((0.9, (1000, 2048, 4096)), (0.6, (512,)))
+        ),
+        *(
+            Goal(
+                SUBJECT,
+                1.0,
+                "cpu-torch",
+                {"operands": (name,), "shared_by": (called,), "n": ASKED},
+                mean=True,
+                simd=TILES,
+            )
+            for name in ("bfloat16", "int8")
+            for called in (ONE, "four threads", ALL)
+        ),
+    ),
 )

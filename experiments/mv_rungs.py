@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 from experiments._parts import vectors
 from experiments._parts.gpu import or_absent
-from harness.experiment import Budget, Case, Experiment, Figure
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal
 from harness.machine import Machine
+from harness.semiring import as_semiring
 
 # Rows and columns: few short rows would be alike, so from many short rows to few long ones.
 SHAPES = {
@@ -13,6 +17,15 @@ SHAPES = {
     "quick": ((10**6, 32), (10**5, 1000), (8192, 8192), (100, 10**6)),
     "full": ((10**6, 32), (10**5, 1000), (8192, 8192), (100, 10**6)),
 }
+# Rows and columns of which a rate is asked: from memory with long sides, others, and below 1 MB.
+ASKED = (
+    (16384, 16384), (100000, 10000), (1000000, 200), (200, 1000000), (12001, 12001), (8193, 16387),
+    (8192, 8192), (1000000, 10), (1000000, 33), (4097, 4097), (10001, 10001), (1000, 1000000), (20000, 3001),
+    (1000, 1000), (2000, 20000), (300, 300), (500, 400), (100, 100),
+)  # fmt: skip
+BYTES_OF_LARGE, BYTES_OF_SMALL = 1 << 29, 1 << 20
+SMALL, MEDIUM, LARGE = "small", "medium", "large"
+MIN_PLUS = "min_plus"
 SETTINGS = {
     "smoke": (("plus_times", "float32"),),
     "quick": (("plus_times", "float32"),),
@@ -33,7 +46,25 @@ def cases(preset: str, machine: Machine) -> list[Case]:
                 shape = f"{side}, {rows:,} x {columns:,}"
                 axes = {"side": side, "shape": shape, "rows": rows, "columns": columns}
                 found.append(vectors.gpu_case(problem, map(vectors.gpu_contender, names), machine, **axes))
+    if preset == "full":
+        found += [_asked(*case, machine) for case in itertools.product(("float32", "float64"), ASKED, vectors.SIDES)]
     return found
+
+
+def _asked(dtype: str, shape: tuple[int, int], side: str, machine: Machine) -> Case:
+    """Return the case of one shape by our kernel and the library; if it is large, with min_plus and a plain read."""
+    problem, (rows, columns) = vectors.sided(*shape, side, dtype), shape
+    contenders, size = [vectors.gpu_contender(x) for x in (vectors.GPU_LIBRARY, vectors.GPU_SUBJECT)], SMALL
+    if vectors.matrix_bytes(problem) > BYTES_OF_SMALL:
+        size = MEDIUM
+    if vectors.matrix_bytes(problem) >= BYTES_OF_LARGE:
+        size = LARGE
+        tropical = dataclasses.replace(problem, semiring=as_semiring("min_plus")).to_json()
+        arguments = {"backend": vectors.GPU_SUBJECT, "parameters": {}, "problem": tropical}
+        contenders.append(Contender(MIN_PLUS, arguments, task=vectors.TASK))
+        contenders.append(Contender("read", task="backends.gpu._tasks.ceilings:read_of"))
+    axes = {"side": side, "rows": rows, "columns": columns, "role": "asked", "size": size}
+    return vectors.gpu_case(problem, contenders, machine, **axes)
 
 
 EXPERIMENT = Experiment(
@@ -46,7 +77,7 @@ EXPERIMENT = Experiment(
             "heatmap",
             "Matrix-vector kernels",
             {
-                "where": {"semiring": "plus_times", "dtype": "float32"},
+                "where": {"role": None, "semiring": "plus_times", "dtype": "float32"},
                 "rows": "contender",
                 "columns": "shape",
                 "x_label": "side of the vector, rows and columns of the matrix",
@@ -63,4 +94,23 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=15, seconds=20, precision=0.01),
     },
     order=72,
+    goals=(
+        Goal(MIN_PLUS, 0.95, vectors.GPU_SUBJECT),
+        *(
+            goal
+            for side, of_read, of_library in ((vectors.A_X, 0.93, 1.0), (vectors.X_A, 0.9, 0.97))
+            for goal in (
+                Goal(vectors.GPU_SUBJECT, of_read, "read", {"side": side, "size": LARGE}),
+                Goal(vectors.GPU_SUBJECT, of_library, vectors.GPU_LIBRARY, {"side": side, "size": (MEDIUM, LARGE)}),
+            )
+        ),
+        Goal(vectors.GPU_SUBJECT, 0.8, vectors.GPU_LIBRARY, {"size": SMALL}),
+        *(
+            Goal(vectors.GPU_SUBJECT, asked, vectors.GPU_LIBRARY, {"side": vectors.A_X, "size": MEDIUM, **shape})
+            for shape, asked in (
+                ({"rows": 8192, "columns": 8192}, 1.3),
+                ({"rows": 1000000, "columns": 10}, 3.0),
+            )
+        ),
+    ),
 )

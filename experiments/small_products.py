@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from experiments._parts.calls import CALL, CALLS
+from experiments._parts.call_task import CALL, CALL_OF_LIBRARY, NEW_OF_LIBRARY, NEW_RESULT, ON_ONE_THREAD, contender
 from experiments._parts.peers import SUBJECT, against_peers, thread_counts
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-SIZES = {"smoke": (16,), "quick": (16, 31, 64, 128), "full": (8, 16, 24, 31, 48, 64, 96, 127, 128)}
+SIZES = {"smoke": (16,), "quick": (16, 31, 64, 128), "full": (4, 8, 16, 24, 31, 32, 48, 64, 96, 127, 128)}
 DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
+COMMON = (CALL, ON_ONE_THREAD, CALL_OF_LIBRARY)
+CALLS = {"smoke": COMMON, "quick": COMMON, "full": (*COMMON, NEW_RESULT, NEW_OF_LIBRARY)}
 PREPARED, WHOLE = "prepared once", "whole call"
 
 
@@ -17,7 +19,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     """Return, for each dtype and size, the product by every library and the whole call of user code."""
     # A call with defaults may use every core; at these sizes neither contender does.
     threads = max(thread_counts(machine).values())
-    calls = [Contender(name, {"name": name}, threads, "experiments._parts.calls:call") for name in CALLS]
+    calls = [contender(name, threads) for name in CALLS[preset]]
     all_cases = []
     for dtype in DTYPES[preset]:
         for n in SIZES[preset]:

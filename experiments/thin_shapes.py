@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments._parts.peers import SUBJECT, against_peers
-from harness.experiment import Budget, Case, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -29,6 +29,7 @@ SHAPES = {
         ("small k", (2048, 2048, 4)),
         ("small k", (2048, 2048, 16)),
         ("small k", (2048, 2048, 64)),
+        ("small k", (4000, 4000, 16)),
         ("long k", (32, 32, 65536)),
     ),
 }
@@ -79,4 +80,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
     },
     order=82,
+    goals=(Goal(SUBJECT, 1.0, "cpu-numpy", {"size": ("4000 x 4000 x 16",)}),),
 )

@@ -8,10 +8,11 @@ caches, memory and the clock.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -33,6 +34,7 @@ INDEPENDENT = "independent products, cpu-simd"
 INDEPENDENT_N, INDEPENDENT_PRODUCTS = 512, 4  # of each thread: small enough that no two threads share one
 
 WORK_OF_ALL = {"strong": "one product", "weak": "as much work for each"}
+MIN_PLUS, MIN_PLUS_SIZES = "one product over min_plus", (1000, 1500, 2000)
 WHOLE, RAGGED, MISSING_ROWS = "whole tiles", "ragged", 5
 SIZE = {"smoke": 192, "quick": 1024, "full": 1024}
 DRAWN = [n - less for n in sorted({*SIZE.values()}) for less in (0, MISSING_ROWS)]
@@ -75,6 +77,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     asked |= {("weak", RAGGED): few} if preset == "full" else {}
     found = [_case(*how, name, SIZE[preset], machine) for how, names in asked.items() for name in names]
     found.append(_independent(SIZE[preset], machine))
+    if preset == "full" and machine.cores > 1:
+        found += [_min_plus(n, dtype, machine) for dtype in ("float64", "float32") for n in MIN_PLUS_SIZES]
     if machine.cores >= CORES_FOR_LARGE:
         found += [_case("strong", WHOLE, name, LARGE, machine) for name in few]
         others = [name for name in METHODS if name not in few]  # calls of seconds: no numbers of threads in between
@@ -97,6 +101,14 @@ def _independent(n: int, machine: Machine) -> Case:
     products = {t: Problem(side, side, side, batch=(each * t,)) for t in counts(machine.cores)}
     axes = {"mode": "weak", "work": WHOLE, "method": INDEPENDENT, "n": n}
     return _of_threads(axes, Method("cpu-simd", {}), products)
+
+
+def _min_plus(n: int, dtype: str, machine: Machine) -> Case:
+    """Return the case of one thread and all of them over min_plus."""
+    product = Problem(n, n, n, "min_plus", dtype)
+    axes = {"mode": "strong", "work": MIN_PLUS, "method": "cpu-simd", "n": n}
+    case = _of_threads(axes, METHODS["cpu-simd"], dict.fromkeys((1, machine.cores), product))
+    return dataclasses.replace(case, axes={**case.axes, "semiring": "min_plus", "dtype": dtype})
 
 
 def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Problem]) -> Case:
@@ -134,4 +146,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=5, seconds=2, processes=5, precision=0.02),
     },
     order=40,
+    goals=(Goal("cpu-simd, * threads", 0.8, "cpu-simd, 1 thread", {"work": (MIN_PLUS,)}, per_thread=True),),
 )

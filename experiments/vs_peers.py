@@ -5,19 +5,21 @@ The result is the ratio to the fastest peer at each size, whose samples alternat
 
 from __future__ import annotations
 
-from experiments._parts.peers import ONE, SUBJECT, against_peers, defined, fastest_peers, thread_counts
+from experiments._parts.peers import ALL, ONE, SUBJECT, against_peers, defined, fastest_peers, thread_counts
 from experiments.ladder import peak_case
-from harness.experiment import Budget, Case, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
+# Sizes between 1000 and 2000 of which most were drawn.
+BETWEEN = (1000, 1024, 1025, 1117, 1283, 1409, 1500, 1537, 1601, 1733, 1891)
 # Sizes of the ordinary product, which every library computes.
 ORDINARY = {
     "smoke": (("float64",), (48, 65)),
     "quick": (("float64", "float32"), (257, 512, 1025)),
     "full": (
         ("float64", "float32"),
-        (256, 257, 384, 511, 513, 1000, 1024, 1025, 1537, 2048, 2049),
+        (256, 257, 300, 384, 500, 511, 513, 700, *BETWEEN, 2000, 2048, 2049, 4096),
     ),
 }
 # Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes show the same.
@@ -29,7 +31,7 @@ OTHERS = {
 }
 # Presets that also measure all threads, and their sizes. Most peers of the other products use one thread. A few minutes
 # decide nothing where others use the cores, too.
-SHARED = {"smoke": (), "quick": (), "full": (513, 1024, 1025, 2048, 2049)}
+SHARED = {"smoke": (), "quick": (), "full": (300, 500, 513, 700, 1000, 1024, 1025, 1500, 2000, 2048, 2049, 4096)}
 
 ALIKE = {"rows": "problem", "colours": "dtype", "markers": "n", "value": "over_fastest", "subject": SUBJECT}
 
@@ -93,6 +95,10 @@ def _figures() -> tuple[Figure, ...]:
     )
 
 
+def _of(dtype: str) -> dict[str, tuple[str, ...]]:
+    return {"semiring": ("plus_times",), "dtype": (dtype,)}
+
+
 EXPERIMENT = Experiment(
     name="vs_peers",
     question="Is cpu-simd faster than the fastest library that is installed here, at every size?",
@@ -105,4 +111,24 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=5, seconds=2, processes=5, precision=0.02),
     },
     order=11,
+    goals=(
+        *(
+            Goal(
+                SUBJECT, asked, ("cpu-numpy", "cpu-mkl*"), {**_of(dtype), "n": BETWEEN, "shared_by": (ONE,)}, mean=mean
+            )
+            for dtype in ORDINARY["full"][0]
+            for asked, mean in ((0.97, False), (1.02, True))
+        ),
+        *(
+            Goal(
+                SUBJECT,
+                asked,
+                ("cpu-numpy", "cpu-torch"),
+                {**_of(dtype), "n": SHARED["full"], "shared_by": (ALL,)},
+                mean=mean,
+            )
+            for dtype in ORDINARY["full"][0]
+            for asked, mean in ((0.93, False), (1.0, True))
+        ),
+    ),
 )

@@ -223,6 +223,40 @@ def needs_many_cores(preset: str, machine: Machine) -> bool:
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What is asked of a contender: a rate over another's in the same case. `compare --goals` judges it.
+
+    Parameters
+    ----------
+    subject : str or tuple of str
+        Labels, in which ``*`` stands for any letters; the fastest contender of them counts.
+    asked : float
+        The least rate over that of `over`. Of a fact: its greatest value, over that of `over` if that is named.
+    over : str or tuple of str
+        Labels, as those of `subject`.
+    where : mapping
+        Values of axes by name, as those of figures: the cases in which it is asked, if they have its contenders.
+    mean : bool
+        Whether it is asked of the geometric mean over these cases, and not of each.
+    per_thread : bool
+        Whether rates are divided by numbers of threads.
+    fact : str
+        A number among the facts of a cell, or numbers by name, whose sum counts. Empty: rates.
+    simd : str
+        An instruction set without which nothing is asked.
+    """
+
+    subject: str | tuple[str, ...]
+    asked: float
+    over: str | tuple[str, ...] = ()
+    where: Json = field(default_factory=dict)
+    mean: bool = False
+    per_thread: bool = False
+    fact: str = ""
+    simd: str = ""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A question, the cases that answer it, and the figures that show the answer.
 
@@ -241,6 +275,8 @@ class Experiment:
         Place in the report.
     is_asked : callable
         ``is_asked(preset, machine)`` returns whether a run that names no experiment measures this one.
+    goals : tuple of Goal
+        What is asked of its contenders.
     """
 
     name: str
@@ -250,6 +286,7 @@ class Experiment:
     budget: Mapping[str, Budget]
     order: int = 50
     is_asked: Callable[[str, Machine], bool] = always
+    goals: tuple[Goal, ...] = ()
 
 
 def product_case(problem: Problem, contenders: list[Contender], *, seed: int = 1, **axes: Any) -> Case:

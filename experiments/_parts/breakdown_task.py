@@ -12,9 +12,8 @@ loads the library, the kernels and their plan.
 from __future__ import annotations
 
 import mmap
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -26,25 +25,10 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof.verify import verify
-from harness.timing.clock import Action, CpuClock, Sample
+from harness.timing.clock import Action, CpuClock, Sample, timed
 
 PAGEABLE, PINNED_BY_A_CALL, PINNED, KEPT = MEMORIES = ("pageable", "pinned by a call", "pinned", "kept")
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyKind
-
-
-class Stages:
-    """Seconds by stage of one call."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def of(self, stage: str) -> Iterator[None]:
-        """Time a stage, which may come several times, until the GPU has done it."""
-        begin = time.perf_counter()
-        yield
-        device.cupy().cuda.runtime.deviceSynchronize()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
 
 
 class StagesClock(CpuClock):
@@ -57,7 +41,7 @@ class StagesClock(CpuClock):
     def sample(self, run: Action, wait: Action, loops: int) -> Sample:
         """Time `loops` calls."""
         sample = super().sample(run, wait, loops)
-        return Sample(sample.ns, {stage: round(1e9 * s, 1) for stage, s in self._task.stages.seconds.items()})
+        return Sample(sample.ns, {stage: round(1e9 * s, 1) for stage, s in self._task.stages.items()})
 
     def facts(self) -> dict[str, Any]:
         """Return its name, and the unit of its readings."""
@@ -81,51 +65,55 @@ class BrokenDown:
         drawn = Operands.generate(problem, seed)
         self._arrays = tuple(_on_own_pages(x) for x in (drawn.a, drawn.b, drawn.out))
         self._host = Operands(*self._arrays[:2], None, self._arrays[2])
-        self.stages = Stages()
-        with self.stages.of("start of the GPU"):
+        self.stages: dict[str, float] = {}
+        with self._timed("start of the GPU"):
             device.cupy().cuda.runtime.free(0)  # makes the context
         if memory in (PINNED, KEPT):
             self._pin()
         self._kept: list[Any] | None = None
-        with self.stages.of("load"):
+        with self._timed("load"):
             self._backend = registry.admit(backend, problem)
             self._plan: Plan = self._backend.plan(problem, machine.detect())
         self._repeat: Any = None
-        self.run_into(self.stages)
-        self.first_call_s = self.stages.seconds
+        self._call()
+        self.first_call_s = self.stages
         if memory == KEPT:
             self._kept = self._allocate()
 
     def run(self) -> None:
         """Do all stages of a warm call."""
-        self.stages = Stages()
-        self.run_into(self.stages)
+        self.stages = {}
+        self._call()
 
-    def run_into(self, stages: Stages) -> None:
-        """Do all stages of a call, and add their seconds to `stages`."""
+    def _timed(self, stage: str) -> AbstractContextManager[None]:
+        """Return the context that times a stage, which may come several times, until the GPU has done it."""
+        return timed(self.stages, stage, device.cupy().cuda.runtime.deviceSynchronize)
+
+    def _call(self) -> None:
+        """Do all stages of a call, and add their seconds."""
         copy, (a, b, out) = device.cupy().cuda.runtime.memcpy, self._arrays
         if self._memory == PINNED_BY_A_CALL:
-            with stages.of("pin"):
+            with self._timed("pin"):
                 self._pin()
         on_gpu = self._kept
         if on_gpu is None:
-            with stages.of("allocate"):
+            with self._timed("allocate"):
                 on_gpu = self._allocate()
-        with stages.of("host to device"):
+        with self._timed("host to device"):
             for target, source in zip(on_gpu, (a, b), strict=False):
                 copy(target.data.ptr, source.ctypes.data, source.nbytes, _TO_DEVICE)
         if self._repeat is None:
-            with stages.of("load"):
+            with self._timed("load"):
                 self._repeat = self._prepared(*on_gpu)
-        with stages.of("compute"):
+        with self._timed("compute"):
             self._repeat(*on_gpu)
-        with stages.of("device to host"):
+        with self._timed("device to host"):
             copy(out.ctypes.data, on_gpu[-1].data.ptr, out.nbytes, _TO_HOST)
         if self._kept is None:
-            with stages.of("free"):
+            with self._timed("free"):
                 on_gpu.clear()  # nothing else refers to them
         if self._memory == PINNED_BY_A_CALL:
-            with stages.of("unpin"):
+            with self._timed("unpin"):
                 self._unpin()
 
     def _prepared(self, a: Any, b: Any, out: Any) -> Any:

@@ -6,9 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-from experiments._parts.batch_task import BatchCall, BatchCallOnGpu
+from experiments._parts.call_task import CallOnGpu, WholeCall
 from harness.api.arrays import Arrays, kind_of
 from harness.api.choice import choose
 from harness.api.gemm import gemm
@@ -19,12 +17,12 @@ from harness.tuning.choice.contenders import contenders
 AUTO = "auto"
 
 
-class ChosenCall(BatchCall):
+class ChosenCall(WholeCall):
     """One call on the host with the backend named; `threads` of 0: without the argument."""
 
-    def _bound(self, a: Any, b: Any, threads: int) -> Callable[[], object]:
+    def _bound(self, a: Any, b: Any) -> Callable[[], object]:
         """Return the call without arguments."""
-        problem, self._count = self._problem, threads or None
+        problem, self._count = self._problem, self._threads or None
         options = {"semiring": problem.semiring, "triangle": problem.triangle, "threads": self._count}
         options |= {"dtype": problem.dtype} if problem.is_mixed else {}
         return functools.partial(gemm, a, b, out=self._out, backend=self._name, **options)
@@ -40,21 +38,11 @@ class ChosenCall(BatchCall):
         return kind_of("gemm", {"out": self._out})
 
 
-class ChosenCallOnGpu(ChosenCall, BatchCallOnGpu):
+class ChosenCallOnGpu(ChosenCall, CallOnGpu):
     """The same on the current GPU and stream, timed by its clock."""
 
-    def spoil(self) -> None:
-        """Overwrite the last result."""
-        kind = self._problem.dtype.kind
-        self._out.fill(np.nan if kind == "f" else kind == "b" or 77)
 
-    def _placed(self, x: np.ndarray) -> Any:
-        from backends.gpu._cuda import device
-
-        return device.upload(x).view(x.dtype) if x.dtype.name == "bfloat16" else super()._placed(x)
-
-
-def call(*, problem: Mapping[str, Any], name: str, seed: int, threads: int, where: str = "host") -> BatchCall:
+def call(*, problem: Mapping[str, Any], name: str, seed: int, threads: int, where: str = "host") -> WholeCall:
     """Prepare one.
 
     Raises

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from harness import machine, registry
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.run.task import GemmTask
+from harness.timing.clock import timed
 
 # By which cuBLAS emulates float64 from 13.0 update 2 on.
 EMULATION = {"CUBLAS_EMULATE_DOUBLE_PRECISION": "1", "CUBLAS_EMULATION_STRATEGY": "eager"}
@@ -84,13 +84,13 @@ def joules(execution: Any, seconds: float) -> float | None:
     count = getattr(getattr(execution, "queue", None), "joules", lambda: None)
     execution.run()
     execution.wait()
-    before, begin, products = count(), time.monotonic(), 0
+    before, spent, products = count(), dict[str, float](), 0
     if before is None:
         return None
-    while time.monotonic() - begin < seconds:
-        for _ in range(ENERGY_BURST):
-            execution.run()
-        execution.wait()
+    while sum(spent.values()) < seconds:
+        with timed(spent, "bursts", execution.wait):
+            for _ in range(ENERGY_BURST):
+                execution.run()
         products += ENERGY_BURST
     after = count()
     return None if after is None else float(after - before) / products

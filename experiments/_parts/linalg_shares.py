@@ -6,7 +6,6 @@ fastest of some runs counts, and only if it took about as long as a plain run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from harness.linalg.products import Products
 from harness.linalg.stages import Stages
 from harness.linalg.triangles import Triangle
 from harness.linalg.triangular_systems import default_block
+from harness.timing.clock import timed
 
 # Runs whose stages are timed: so many, or where they are long as many as fit these seconds.
 RUNS, FEWEST_RUNS, SECONDS = 7, 2, 20.0
@@ -43,15 +43,15 @@ def measured(
         Returns when the plain run is done.
     """
     staged()  # compiles kernels
-    plain, timed = list[float](), list[Mapping[str, float]]()
-    end = time.perf_counter() + SECONDS
-    while len(timed) < RUNS and (len(timed) < FEWEST_RUNS or time.perf_counter() < end):
-        begin = time.perf_counter()
-        run()
-        wait()
-        plain.append(time.perf_counter() - begin)
-        timed.append(dict(staged()))
-    fastest = min(timed, key=lambda seconds: sum(seconds.values()))
+    plain, apart, spent = list[float](), list[Mapping[str, float]](), 0.0
+    while len(apart) < RUNS and (len(apart) < FEWEST_RUNS or spent < SECONDS):
+        alone = dict[str, float]()
+        with timed(alone, "run", wait):
+            run()
+        plain.append(alone["run"])
+        apart.append(dict(staged()))
+        spent += plain[-1] + sum(apart[-1].values())
+    fastest = min(apart, key=lambda seconds: sum(seconds.values()))
     total = sum(fastest.values())
     if total > MOST_OF_A_RUN * min(plain):
         return {}

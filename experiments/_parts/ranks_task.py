@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.run.task import GemmTask
-from harness.timing.clock import Action, CpuClock, Sample
+from harness.timing.clock import Action, CpuClock, Sample, timed
 
 GATHERS = ("gather A", "gather B")
 # The engine that takes panels through the host, and the stages of its copies, which belong to gathering.
@@ -192,22 +191,22 @@ def product(
     sizes = strategy.sizes(plan)
     if first_call:
         jobs.close_all()
-    start = time.perf_counter()
-    jobs.start(strategy.shape(plan))
-    started = time.perf_counter()
-    made = RanksProduct(
-        plan, operands, strategy.prepare(plan, operands), sizes, seed, strategy.extra_error(plan, operands)
-    )
+    spent = dict[str, float]()
+    with timed(spent, "start of ranks"):
+        jobs.start(strategy.shape(plan))
+    with timed(spent, "load"):
+        execution = strategy.prepare(plan, operands)
+    made = RanksProduct(plan, operands, execution, sizes, seed, strategy.extra_error(plan, operands))
     if first_call:
-        made.first_call_s = _first_call(made, started - start, time.perf_counter() - started)
+        made.first_call_s = _first_call(made, spent)
     return made
 
 
-def _first_call(made: RanksProduct, start_s: float, prepare_s: float) -> dict[str, float]:
-    """Return the seconds of the first call by stage, after ranks took `start_s` and their pieces `prepare_s`."""
+def _first_call(made: RanksProduct, spent: dict[str, float]) -> dict[str, float]:
+    """Return the seconds of the first call by stage, after ranks were started and loaded their pieces."""
     used = made.sizes.grid.size
     allocate_s = sum(report["seconds"].get("allocate", 0.0) for report in made.ranks.report()[:used]) / used
-    begin = time.perf_counter()
-    made.run()
-    stages = made.stages(time.perf_counter() - begin)
-    return {"start of ranks": start_s, "load": prepare_s - allocate_s, "allocate": allocate_s, **stages}
+    call = dict[str, float]()
+    with timed(call, "run"):
+        made.run()
+    return {**spent, "load": spent["load"] - allocate_s, "allocate": allocate_s, **made.stages(call["run"])}

@@ -14,6 +14,7 @@ from harness.errors import ExperimentError
 from harness.store import places
 
 if TYPE_CHECKING:
+    from harness.compare.stored_runs import Side
     from harness.experiment import Experiment
 
 ONLY = "Only of this; may be repeated."
@@ -113,6 +114,9 @@ def compare(
     contenders: Annotated[
         tuple[str, str] | None, typer.Option(help="Within OLD: judge the first contender against the second.")
     ] = None,
+    goals: Annotated[
+        bool, typer.Option("--goals", help="Within OLD: judge what experiments ask of contenders.")
+    ] = False,
     experiments: Annotated[list[str] | None, typer.Option("--experiment", help=ONLY)] = None,
     presets: Annotated[list[str] | None, typer.Option("--preset", help=ONLY)] = None,
     minimum_effect: Effect = 0.02,
@@ -121,17 +125,21 @@ def compare(
 ) -> None:
     """Compare two stored runs, or two contenders of one: which is faster, by how much, and whether it is the machine.
 
-    Exit status: 1 if something is slower, 2 if the request cannot be carried out, else 0.
+    Exit status: 1 if something is slower or misses its goal, 2 if the request cannot be carried out, else 0.
     """
     from harness.analysis import rates
     from harness.cli import console
     from harness.compare import stored_runs as comparing
     from harness.stats.verdict import Verdict
 
-    if bool(new) == bool(contenders):
-        raise ExperimentError("two things are needed to compare", expected="OLD NEW, or OLD --contenders OWN REFERENCE")
+    if bool(new) + bool(contenders) + goals != 1:
+        expected = "OLD NEW, OLD --contenders OWN REFERENCE, or OLD --goals"
+        raise ExperimentError("two things are needed to compare", expected=expected)
     results = results or places.to_read()
     before = comparing.side(old, results, presets or (), experiments or ())
+    if goals:
+        _print_goals(before, minimum_effect, as_json=as_json)
+        return
     notes: list[str] = []
     if contenders:
         changes = comparing.within(before, *contenders, minimum_effect)
@@ -146,3 +154,18 @@ def compare(
         counts = ", ".join(f"{sum(change.verdict is v for change in changes)} {v.value}" for v in Verdict)
         console.print_lines("", f"{rates.plural(len(changes), 'cell')}, judged together: {counts}", *notes)
     raise typer.Exit(FAILED if any(change.verdict is Verdict.SLOWER for change in changes) else DONE)
+
+
+def _print_goals(run: Side, minimum_effect: float, *, as_json: bool) -> None:
+    """Print what experiments ask of the contenders of `run`, with verdicts; exit with status 1 if a goal is missed."""
+    from harness.cli import console
+    from harness.compare import goals
+    from harness.experiment import load_all
+
+    asked = goals.judged(run, load_all().values(), minimum_effect)
+    if as_json:
+        console.print_json({"goals": [one.to_json() for one in asked]})
+    else:
+        console.print_table(*goals.table(asked), numeric=("asked",))
+        console.print_lines("", goals.counted(asked))
+    raise typer.Exit(FAILED if any(one.verdict == goals.MISSES for one in asked) else DONE)

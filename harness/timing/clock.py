@@ -9,7 +9,7 @@ import itertools
 import os
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -92,6 +92,17 @@ def _getcpu() -> Callable[[], int] | None:
         getcpu: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
         return getcpu
     return None
+
+
+@contextlib.contextmanager
+def timed(seconds: dict[str, float], stage: str, wait: Action = lambda: None) -> Iterator[None]:
+    """Add the time of the block to that of `stage` [s]; it ends when `wait` has returned. For what runs once."""
+    begin = time.perf_counter()
+    try:
+        yield
+        wait()
+    finally:
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - begin
 
 
 @dataclass

@@ -220,7 +220,7 @@ def test_a_share_is_of_the_fastest_run_and_only_if_that_is_as_fast_as_a_plain_on
 
     def measured(plain_seconds):
         moments = [0.0]
-        monkeypatch.setattr(linalg_shares.time, "perf_counter", lambda: moments[-1])
+        monkeypatch.setattr("harness.timing.clock.time.perf_counter", lambda: moments[-1])
         return linalg_shares.measured(lambda: moments.append(moments[-1] + plain_seconds), staged, wait=lambda: None)
 
     assert measured(2.5) == {"seconds": {"products": 1.0, "rest": 2.0}, "share": 1 / 3}
@@ -322,10 +322,14 @@ def test_copies_of_a_product_on_a_gpu_take_turns_and_the_last_result_is_proven(s
         task.verify()
 
 
+def halves_of(preset):
+    return [case for case in EXPERIMENTS["mv_half"].cases(preset, GPU) if case.axes.get("role") is None]
+
+
 @pytest.mark.parametrize("preset", ["quick", "full"])
 def test_half_a_product_is_set_against_the_whole_by_the_same_backend(preset):
     """Or the two differ by more than the triangle."""
-    for case in EXPERIMENTS["mv_half"].cases(preset, GPU):
+    for case in halves_of(preset):
         whole, *halves = case.contenders
         bases = [c.arguments["parameters"].get("base") for c in halves if c.label.endswith("-triangle")]
         assert whole.arguments["backend"] in bases
@@ -343,7 +347,7 @@ def test_halves_of_matrices_that_memory_does_not_hold_are_declined():
 @pytest.mark.parametrize("preset", ["quick", "full"])
 def test_no_contender_of_half_a_product_declines_by_its_sizes(preset):
     entries = {entry.name: entry.backend for entry in registry.discover()}
-    for case in EXPERIMENTS["mv_half"].cases(preset, GPU):
+    for case in halves_of(preset):
         asked = [(c.arguments["backend"], Problem.from_json(c.arguments["problem"])) for c in case.contenders]
         of_gpu = [(name, problem) for name, problem in asked if name.startswith("gpu-") and name != "gpu-triangle"]
         declined = [name for name, problem in of_gpu if entries[name].refuses(problem)]

@@ -176,6 +176,12 @@ class Read(DeviceTask):
         return {"bytes_moved": self._from.nbytes}
 
 
+def read_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> Read:
+    """Prepare the sum of as many bytes as a matrix has that meets a vector; raise Declined without a GPU."""
+    elements = int(problem["m"]) * int(problem["n"]) * int(problem["k"])
+    return read(size_bytes=elements * np.dtype(str(problem["dtype"])).itemsize, threads=threads)
+
+
 def read(*, size_bytes: int, threads: int) -> Read:
     """Prepare the sum of a buffer; raise Declined without a GPU."""
     require_gpu()
