@@ -14,6 +14,7 @@ import dataclasses
 import numpy as np
 
 from backends.gpu._base.tuned_rung import TunedRung
+from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import is_aligned
 from backends.gpu._program.operators import Form, semiring_defines
@@ -52,7 +53,7 @@ class Bits(TunedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the tiles, in words."""
-        tiles, options = tuned_tiles(_word_problem(problem), can_share=False)
+        tiles, options = tuned_tiles(_word_problem(problem), planned(), can_share=False)
         return Plan(problem, 1, options={"edge": "redirected", **options}, launch=tiles)
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:

@@ -36,6 +36,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.device import HOPPER
 from harness.tuning.gpu import residues as tuning
 from harness.tuning.gpu import tensor_cores
 
@@ -47,13 +48,13 @@ class Ozaki(GpuBackend):
     step = 85
     idea = "floats as exact int8 products modulo small numbers, unless a gate on the GPU finds values unfit for it"
     source = "Ozaki, Uchino and Imamura, arXiv 2504.08009, 2508.03984, 2602.02549"
-    needs = device.HOPPER
+    needs = HOPPER
     takes = GpuBackend.takes - {"batch"}  # large products alone pay: one by one
     takes_columns = frozenset({"a", "b", "c", "out"})
 
     def missing(self) -> str | None:
         """Say whether there is a GPU with wgmma and TMA."""
-        return device.missing(self.needs, "int8 products by wgmma and TMA")
+        return device.missing_wgmma("int8 products by wgmma and TMA")
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but sums of products of float64 or float32."""
@@ -71,7 +72,7 @@ class Ozaki(GpuBackend):
             "moduli": 0,
             "balance": 0,
             "panel": panel_columns(problem, device.device().memory if has_gpu else 0),
-            "blocks": device.device().multiprocessors if has_gpu else tensor_cores.MULTIPROCESSORS,
+            "blocks": device.planned().multiprocessors,
             "cluster": 1,
             "group": tensor_cores.GROUPS,
         }

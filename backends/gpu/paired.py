@@ -18,6 +18,7 @@ import dataclasses
 import numpy as np
 
 from backends.gpu._base.tuned_rung import TunedRung, launch_tuned
+from backends.gpu._cuda.device import planned
 from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._simt import pairs
 from backends.gpu._simt.pairs import PER_WORD, WORD
@@ -49,7 +50,7 @@ class Paired(TunedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the tiles: those of 4-byte elements, bk in words."""
-        tiles, options = paired_tiles(_words(problem))
+        tiles, options = paired_tiles(_words(problem), planned())
         return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:

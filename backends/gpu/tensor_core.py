@@ -51,6 +51,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.device import ASYNC_COPY
 from harness.tuning.gpu import tensor_cores, thin_tensor_cores
 
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
@@ -68,7 +69,7 @@ class TensorCore(Rung):
     idea = "tensor cores: one instruction multiplies small matrices; float32 is put together from three TF32 products"
     source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
     takes = Rung.takes | {"mixed", "triangle"}
-    needs = device.ASYNC_COPY
+    needs = ASYNC_COPY
     widens = True
 
     def declines(self, problem: Problem) -> str | None:
@@ -88,15 +89,16 @@ class TensorCore(Rung):
         if is_narrow and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
         needs_hopper = (is_narrow or dtype.kind in "iu") and self.missing() is None
-        return device.missing(device.HOPPER, "wgmma and TMA") if needs_hopper else None
+        return device.missing_wgmma() if needs_hopper else None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
         if is_widened(problem):
             return dataclasses.replace(self.plan(widened(problem), machine), problem=problem)
         options: dict[str, int | str] = {}
-        launch, name, is_hopper = tensor_cores.tensor_core_launch(problem), problem.input_dtype.name, self._has_wgmma()
-        thin = thin_tensor_cores.thin_choice(problem, is_hopper=is_hopper)
+        here, name, is_hopper = device.planned(), problem.input_dtype.name, self._has_wgmma()
+        launch = tensor_cores.tensor_core_launch(problem, here)
+        thin = thin_tensor_cores.thin_choice(problem, here, is_hopper=is_hopper)
         if thin is not None:
             launch = thin.tile.launch
         if name in ("float32", "float64"):
@@ -104,7 +106,7 @@ class TensorCore(Rung):
             options["edge"] = "padded" if is_padded else "redirected"
         if name in tensor_cores.HOPPER_TILES:
             if thin is None:
-                is_hopper = is_hopper and tensor_cores.suits_hopper(problem)
+                is_hopper = is_hopper and tensor_cores.suits_hopper(problem, here)
                 launch = tensor_cores.HOPPER_TILES[name] if is_hopper else launch
             options["unit"] = UNITS[name][launch == tensor_cores.HOPPER_TILES[name]]
         if name in ("float32", "float64"):
@@ -112,17 +114,17 @@ class TensorCore(Rung):
             launch = tensor_cores.brought_tiles(problem) if is_tma else launch
             options["depth"] = tensor_cores.HOPPER_DEPTH if is_tma else tensor_cores.depth_of(problem, launch)
         if tensor_cores.needs_wgmma(problem) or "unit" in options:
-            options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
+            options["blocks"] = here.multiprocessors
             options["cluster"] = tensor_cores.cluster_of(problem) if thin is None else thin.cluster
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
         if problem.is_mixed and problem.input_dtype.kind in "iu":
-            options["edges"] = tensor_cores.edge_lines(problem, launch)
+            options["edges"] = tensor_cores.edge_lines(problem, launch, here)
         if name in thin_tensor_cores.THIN:
             options["shares"] = 1 if thin is None else thin.shares
             options["stagger"] = 1 if thin is None else thin.stagger
         if name in ("float16", "bfloat16"):
             options |= half_options(thin)
-        if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():
+        if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > here.shared_memory:
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 
@@ -143,7 +145,7 @@ class TensorCore(Rung):
         return tensor_cores.needs_wgmma(problem)
 
     def _has_wgmma(self) -> bool:
-        return device.missing(device.HOPPER, "wgmma and TMA") is None
+        return device.missing_wgmma() is None
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether `problem` is computed from TF32 products; for alpha see cpu-mixed, for the rest cuBLAS."""

@@ -42,11 +42,12 @@ class Tuned(TunedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the fastest measured plan: of ``tune --gpu`` here, or of the chips in the table."""
+        here = device.planned()
         if problem.batch:
-            tiles, options = batched_tiles(real_product(problem))
+            tiles, options = batched_tiles(real_product(problem), here)
             return Plan(problem, 1, options=options, launch=tiles)
-        tiles, options = tuned_tiles(real_product(problem), panel_bytes=device.shared_limit())
-        return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())
+        tiles, options = tuned_tiles(real_product(problem), here, by_panels=True)
+        return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture(), here)
 
     def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:
         """Return the launches of one triangle, and the one that mirrors it; None where (x) does not commute."""

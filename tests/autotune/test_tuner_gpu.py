@@ -17,6 +17,7 @@ from harness.autotune import gpu
 from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.tuning import stored as tuning_stored
+from harness.tuning.device import ASYNC_COPY, DEVICES, MEASURED
 from harness.tuning.gpu import stored as stored_gpu
 from harness.tuning.gpu.sharing import sharing
 from tests.autotune.test_tuner import racing
@@ -24,8 +25,7 @@ from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrt
 
 KIND = "32-bit float"
 MIN_PLUS = [("float32", "min_plus")]
-# Bytes of shared memory that a block may have. CUDA C++ Programming Guide, technical specifications by capability.
-SHARED = {"sm_80": 163 << 10, "sm_89": 99 << 10, "sm_90": 227 << 10}
+CHIPS = {chip.arch: chip for name, chip in DEVICES.items() if chip.capability >= ASYNC_COPY}
 
 
 class OnGpu(Tuned):
@@ -97,7 +97,7 @@ def test_what_is_better_is_kept_for_the_architecture_and_used_by_large_products_
 def test_shares_of_k_follow_from_the_tiles_that_are_stored():
     tuning_stored.write(tuning_stored.Chip("sm_90"), {KIND: {"bm": 128, "bn": 128, "blocks": 2}}, {})
     problem, before, after = large(), plan(arch=""), plan()
-    assert after.options["shares"] == sharing(problem, after.launch, 2)["shares"] != before.options["shares"]
+    assert after.options["shares"] == sharing(problem, after.launch, 2, MEASURED)["shares"] != before.options["shares"]
 
 
 def test_all_plans_of_a_heat_are_compiled_before_it_is_raced():
@@ -177,14 +177,14 @@ def test_a_short_k_is_not_shared():
 # -------------------------------------------------------------------------------- what works on chips nobody has tuned
 
 
-@pytest.mark.parametrize("arch", SHARED)
+@pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize("n", (256, 4096))
 @pytest.mark.parametrize(("dtype", "semiring"), gpu.GpuTuner.products)
 def test_tiles_of_the_table_fit_every_chip(arch, n, dtype, semiring, monkeypatch):
-    monkeypatch.setattr(device, "shared_limit", lambda: SHARED[arch])
+    monkeypatch.setattr(device, "planned", lambda: CHIPS[arch])
     problem = large(semiring, dtype, n)
     launch = Tuned().prepare_launch(plan(problem, arch))
-    assert Tuned().shared_bytes(launch, problem.dtype.itemsize) <= SHARED[arch]
+    assert Tuned().shared_bytes(launch, problem.dtype.itemsize) <= CHIPS[arch].shared_memory
 
 
 @needs_nvrtc
@@ -200,9 +200,8 @@ def test_tiles_of_the_table_compile_for_the_chips_between(dtype, semiring):
 
 
 def test_older_chips_fall_back_to_the_rung_below(monkeypatch):
-    turing = device.Device("Tesla T4", (7, 5), 40, 64 << 10, 4 << 20, 16 << 30, 12000, 12000)
     monkeypatch.setattr(device, "_no_gpu", lambda: None)
-    monkeypatch.setattr(device, "device", lambda index=None: turing)
+    monkeypatch.setattr(device, "device", lambda index=None: DEVICES["RTX 2080"])
     rungs = [e.backend for e in registry.discover() if e.name in ("gpu-tuned", "gpu-pipelined", "gpu-warp-tiled")]
     able = [rung.name for rung in rungs if rung.missing() is None]
     assert able == ["gpu-warp-tiled"]

@@ -7,6 +7,7 @@ executed by the shim. cuBLAS is a product by NumPy.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import sys
 import threading
 import types
@@ -17,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.device import Device
 from backends.gpu._program import packed
 from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
+from harness.tuning.device import MEASURED
 from tests._support.fake_cupy import Array, Gpus
 from tests.gpu.host_kernels import describe, expect, fenced, load
 
@@ -202,7 +203,7 @@ def _encode(tensor_map: TensorMap, address: int, position: int) -> None:
 def install(patch: Any) -> HostGpu:
     """Have the GPU backends compute on a `HostGpu`, by pytest's monkeypatch, and return it."""
     gpu = HostGpu()
-    chip = Device("host", (9, 0), 132, 227 << 10, 1 << 20, 1 << 30, 13000, 13000)
+    chip = dataclasses.replace(MEASURED, name="host", l2=1 << 20, memory=1 << 30)
     patch.setitem(sys.modules, "cupy", gpu)
     patch.setattr(device, "cupy", lambda: gpu)
     patch.setattr(device, "_no_gpu", lambda: None)

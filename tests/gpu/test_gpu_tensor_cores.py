@@ -16,6 +16,7 @@ from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.device import DEVICES
 from harness.tuning.gpu import thin_tiles
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
 
@@ -229,7 +230,7 @@ def test_tiles_that_wgmma_does_not_know_or_hold_are_refused(tile):
 
 def test_small_tiles_are_chosen_where_large_ones_do_not_fit(monkeypatch):
     problem = product((4096,) * 3, dtype="float64")
-    monkeypatch.setattr("backends.gpu._cuda.device.shared_limit", lambda: 99 << 10)
+    monkeypatch.setattr("backends.gpu._cuda.device.planned", lambda: DEVICES["RTX 4090"])
     assert TENSOR_CORE.plan(problem, detect()).launch == NUMBERS["float64"].small
     with pytest.raises(PlanError, match="shared memory"):
         program(TENSOR_CORE, problem, stages=8)

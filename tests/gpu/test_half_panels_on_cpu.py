@@ -7,6 +7,7 @@ from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect
+from harness.tuning.device import MEASURED
 from harness.tuning.gpu import half_panels
 from tests._support.gapped_operands import with_gap
 from tests.gpu import half_products
@@ -149,7 +150,7 @@ def test_tall_products_are_computed_so():
 def test_kernels_of_all_panels_fit_their_multiprocessor(k):
     for columns in (8, 24, 40, 72):
         of = problem((50000, columns, k))
-        choice = half_panels.choose(of)
+        choice = half_panels.choose(of, MEASURED)
         if choice is None:  # tiles suit it
             assert columns > 56
             continue

@@ -10,6 +10,7 @@ from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.operands import Operands
 from harness.problem import Problem
+from harness.tuning.device import MEASURED
 from harness.tuning.gpu.matrix_vector.columns import columns_launch
 from harness.tuning.gpu.matrix_vector.costs import BLOCK, WIDEST, cost_s
 from harness.tuning.gpu.matrix_vector.rows import MOST_SHORT, TILES, rows_launch, short_rows_launch
@@ -232,7 +233,7 @@ class TestRules:
         for count in self.SIZES:
             for k in (0, *self.SIZES):
                 for step in (k, k + 1, k + 8):
-                    launch = rows_launch(count, k, itemsize, step, 16, group=0, loads=0, width=0, shares=0)
+                    launch = rows_launch(count, k, itemsize, step, 16, MEASURED, group=0, loads=0, width=0, shares=0)
                     fits = k % launch.width == 0 == (step * (count > 1)) % launch.width
                     assert launch.width == 1 or launch.is_shifted or fits
                     assert launch.width * itemsize <= WIDEST
@@ -245,13 +246,13 @@ class TestRules:
         for count in self.SIZES:
             for k in range(1, MOST_SHORT + 1):
                 for tile in (0, *TILES):
-                    launch = short_rows_launch(count, k, itemsize, k, tile=tile)
+                    launch = short_rows_launch(count, k, itemsize, k, MEASURED, tile=tile)
                     if launch is not None:
                         assert 0 < launch.rows * k * itemsize <= launch.kib << 10
                         assert launch.group <= 32
                         assert launch.rows % (BLOCK // launch.group) == 0
-        assert short_rows_launch(10**6, 33, itemsize, 33, tile=0) is not None
-        assert short_rows_launch(100, 33, itemsize, 33, tile=0) is None
+        assert short_rows_launch(10**6, 33, itemsize, 33, MEASURED, tile=0) is not None
+        assert short_rows_launch(100, 33, itemsize, 33, MEASURED, tile=0) is None
 
     @pytest.mark.parametrize("itemsize", (1, 2, 4, 8))
     def test_windows_of_columns_fit_their_slots(self, itemsize):
@@ -259,7 +260,9 @@ class TestRules:
             for k in (0, *self.SIZES):
                 for step in {count, count + 1, count + 6}:
                     for aligned in (16, itemsize):
-                        launch = columns_launch(count, k, itemsize, step, aligned, beside=0, loads=0, shares=0)
+                        launch = columns_launch(
+                            count, k, itemsize, step, aligned, MEASURED, beside=0, loads=0, shares=0
+                        )
                         begins = math.gcd(launch.width, step if k > 1 else launch.width, aligned // itemsize)
                         assert launch.slots * launch.lines <= BLOCK
                         assert launch.slots * launch.width >= launch.window + launch.width - math.gcd(
@@ -270,24 +273,24 @@ class TestRules:
 
     def test_few_long_sums_are_shared_and_many_or_short_ones_are_not(self):
         def shares(count, k):
-            rows = rows_launch(count, k, 4, k, 16, group=0, loads=0, width=0, shares=0)
-            columns = columns_launch(count, k, 4, count, 16, beside=0, loads=0, shares=0)
+            rows = rows_launch(count, k, 4, k, 16, MEASURED, group=0, loads=0, width=0, shares=0)
+            columns = columns_launch(count, k, 4, count, 16, MEASURED, beside=0, loads=0, shares=0)
             return rows.shares, columns.shares
 
         assert min(shares(8, 10**6)) > 8
         assert shares(4096, 128) == shares(100, 100) == (1, 1)
 
     def test_what_is_asked_for_is_taken(self):
-        rows = rows_launch(100, 4096, 4, 4096, 16, group=64, loads=2, width=2, shares=3)
+        rows = rows_launch(100, 4096, 4, 4096, 16, MEASURED, group=64, loads=2, width=2, shares=3)
         assert rows[:4] == (64, 2, 2, 3)
-        columns = columns_launch(1000, 4096, 4, 1000, 16, beside=16, loads=4, shares=3)
+        columns = columns_launch(1000, 4096, 4, 1000, 16, MEASURED, beside=16, loads=4, shares=3)
         assert (columns.slots, columns.loads, columns.shares) == (16, 4, 3)
 
     def test_more_in_flight_or_fewer_bytes_take_less_time(self):
-        usual = cost_s(10**8, 64, 1, 1 << 14, 128)
-        assert cost_s(10**8, 128, 1, 1 << 14, 128) < usual
-        assert cost_s(10**8, 64, 1, 1 << 15, 128) < usual
-        assert cost_s(10**7, 64, 1, 1 << 14, 128) < usual
+        usual = cost_s(10**8, 64, 1, 1 << 14, 128, MEASURED)
+        assert cost_s(10**8, 128, 1, 1 << 14, 128, MEASURED) < usual
+        assert cost_s(10**8, 64, 1, 1 << 15, 128, MEASURED) < usual
+        assert cost_s(10**7, 64, 1, 1 << 14, 128, MEASURED) < usual
 
 
 def check_short_rows():

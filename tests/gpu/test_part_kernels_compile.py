@@ -75,7 +75,7 @@ def test_passes_around_products_of_residues_compile(options, dtype):
         taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))[kernel.function]
         assert taken.spill_bytes <= 32  # of the trial, in calls of exp2 for each element
         assert taken.registers * int(np.prod(kernel.block)) <= REGISTERS
-        assert taken.shared_bytes + kernel.shared_bytes <= device.shared_limit()
+        assert taken.shared_bytes + kernel.shared_bytes <= device.planned().shared_memory
 
 
 @needs_nvrtc

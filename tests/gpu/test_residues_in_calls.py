@@ -16,6 +16,7 @@ from harness.api.remembered import repeats
 from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.problem import Problem
+from harness.tuning.device import DEVICES
 from harness.tuning.gpu import residues as tuning
 from tests.gpu import host_gpu
 from tests.gpu.host_kernels import COMPILER
@@ -99,7 +100,8 @@ def test_other_products_are_declined_with_a_reason(problem, word):
 
 
 def test_an_older_gpu_is_named_with_what_it_lacks(monkeypatch):
-    old = device.Device("A100", (8, 0), 108, 163 << 10, 40 << 20, 40 << 30, 13000, 13000)
     monkeypatch.setattr(device, "_no_gpu", lambda: None)
-    monkeypatch.setattr(device, "device", lambda: old)
+    monkeypatch.setattr(device, "device", lambda: DEVICES["A100"])
     assert OZAKI.missing() == "int8 products by wgmma and TMA need compute capability 9.0; A100 has 8.0"
+    monkeypatch.setattr(device, "device", lambda: DEVICES["B200"])
+    assert OZAKI.missing() == "int8 products by wgmma and TMA need compute capability 9.x; B200 has 10.0"

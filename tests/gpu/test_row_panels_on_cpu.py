@@ -1,14 +1,17 @@
 """Row panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
+from backends.gpu._cuda import device
 from harness.errors import PlanError, VerificationError
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.device import MEASURED
 from harness.tuning.gpu import rungs, stored
-from harness.tuning.gpu.multiprocessor import MOST_SHARED
 from tests._support.gapped_operands import with_gap
 from tests.gpu import panel_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
@@ -36,7 +39,7 @@ class TestOnTheCpu:
     @pytest.fixture(autouse=True)
     def _on_the_cpu(self, monkeypatch):
         use_the_cpu(monkeypatch)
-        monkeypatch.setattr("backends.gpu._simt.row_panels.MULTIPROCESSORS", 2)
+        monkeypatch.setattr(device, "planned", lambda: dataclasses.replace(MEASURED, multiprocessors=2))
 
     @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
     def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
@@ -106,6 +109,6 @@ def test_tiles_that_were_tuned_here_leave_panels_alone(monkeypatch):
     monkeypatch.setattr(stored.tuning_stored, "values", lambda owner: {"32-bit fused": {"bm": 128, "bn": 128}})
     for m, n, is_tiled in ((1 << 19, 8, False), (2048, 2048, True)):
         of = Problem(m, n, 64, dtype=np.dtype(np.float32))
-        launch, options = rungs.tuned_tiles(of, panel_bytes=MOST_SHARED)
-        changed = stored.with_stored(Plan(of, 1, None, options, launch), "sm_90")
+        launch, options = rungs.tuned_tiles(of, MEASURED, by_panels=True)
+        changed = stored.with_stored(Plan(of, 1, None, options, launch), "sm_90", MEASURED)
         assert (changed.launch != launch) == is_tiled

@@ -9,6 +9,7 @@ from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Matrix, Place
 from harness.machine import detect
 from harness.problem import Problem
+from harness.tuning.device import MEASURED
 from harness.tuning.gpu import sharing, thin, thin_model, thin_tiles
 from tests.gpu.simt_products import RUNGS
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
@@ -41,7 +42,7 @@ def test_few_tiles_share_a_long_k_and_many_do_not():
     for name, dtype in (("gpu-tuned", "float32"), ("gpu-tensor-core", "float64"), ("gpu-tensor-core", "float32")):
         deep = plan(name, (64, 64, 50000), dtype)
         tiles = -(-64 // deep.launch.bm) * -(-64 // deep.launch.bn)
-        assert tiles * int(deep.options["shares"]) >= thin_model.MULTIPROCESSORS
+        assert tiles * int(deep.options["shares"]) >= MEASURED.multiprocessors
         assert plan(name, (10**6, 64, 64), dtype).options["shares"] == 1
         assert plan(name, (4096, 4096, 4096), dtype).options["shares"] != 0
     assert plan("gpu-tensor-core", (256, 256, 65536), "float64").options["shares"] > 1
@@ -50,7 +51,7 @@ def test_few_tiles_share_a_long_k_and_many_do_not():
 
 def test_no_share_is_without_work():
     for size in itertools.product((1, 33, 64), (31, 5000), (1, 15, 40, 3000)):
-        choice = thin.choose(Problem(*size, dtype=np.dtype(np.float32)), thin_tiles.SIMT_4)
+        choice = thin.choose(Problem(*size, dtype=np.dtype(np.float32)), thin_tiles.SIMT_4, MEASURED)
         assert choice.shares == 1 or size[2] // choice.shares >= choice.tile.launch.bk
 
 
@@ -59,7 +60,7 @@ def test_more_work_never_takes_less_time():
     kind = thin_tiles.SIMT_4
     for choice in (thin_model.Choice(tile, shares) for tile in kind.tiles for shares in (1, 5)):
         sizes = [Problem(31, 5000, k, dtype=np.dtype(np.float32)) for k in (100, 1000, 10000)]
-        times = [thin_model.time_s(size, choice, kind.costs) for size in sizes]
+        times = [thin_model.time_s(size, choice, kind.costs, MEASURED) for size in sizes]
         assert times == sorted(times)
 
 
@@ -94,7 +95,7 @@ def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, size
     narrow = narrow and np.dtype(getattr(pytest.importorskip("ml_dtypes"), narrow))
     chosen = plan(name, (7, 35, 5000), dtype, narrow=narrow)
     for tile in (tile for tile in tiles if (tile.launch.bm, tile.launch.bn) in sizes):
-        blocks = {"blocks": tile.blocks, "wave": thin_model.MULTIPROCESSORS} if name == "gpu-tuned" else {}
+        blocks = {"blocks": tile.blocks, "wave": MEASURED.multiprocessors} if name == "gpu-tuned" else {}
         blocks |= {"unit": "wgmma"} if narrow else {}
         kernels = RUNGS[name].kernels_of(chosen.override({**vars(tile.launch), **blocks, "shares": 3}))
         (kernel,) = (kernel for kernel in kernels if kernel.function == "gemm")
@@ -120,11 +121,11 @@ def _tiles_of_columns():
 def test_near_a_measured_product_the_fastest_is_taken():
     """Also where the model would take another tile; not for other sizes, nor for rows that begin otherwise."""
     kind = {"mma": thin_tiles.DOUBLE_TMA}
-    (_, choice), near = thin.measured(Problem(40, 30000, 400), kind), Problem(40, 31000, 416)
-    assert choice.tile != thin.choose(near, thin_tiles.DOUBLE_TMA).tile
-    assert thin.measured(near, kind) == ("mma", choice)
+    (_, choice), near = thin.measured(Problem(40, 30000, 400), kind, MEASURED), Problem(40, 31000, 416)
+    assert choice.tile != thin.choose(near, thin_tiles.DOUBLE_TMA, MEASURED).tile
+    assert thin.measured(near, kind, MEASURED) == ("mma", choice)
     far = (80, 30000, 400), (40, 30000, 800), (40, 30000, 401), (40, 30001, 400)
-    assert not any(thin.measured(Problem(*sizes), kind) for sizes in far)
+    assert not any(thin.measured(Problem(*sizes), kind, MEASURED) for sizes in far)
 
 
 def test_tiles_begin_at_several_steps_where_all_of_them_read_the_same_rows():
@@ -148,7 +149,7 @@ def test_every_measured_product_has_a_tile_of_the_table():
         for size in entries:
             of = np.dtype("float64" if dtype == "float64" else "float32")
             problem = Problem(*size, dtype=of, operand_dtype=narrow if dtype == "bfloat16" else None)
-            _, choice = thin.measured(problem, kinds[dtype])
+            _, choice = thin.measured(problem, kinds[dtype], MEASURED)
             of_tile = choice.tile.launch
             *sides, _, _, shares, together, stagger, cluster = entries[size]
             assert sides == [of_tile.bm, of_tile.bn, of_tile.bk]
@@ -161,7 +162,7 @@ def test_what_was_measured_of_plus_times_holds_for_it_alone():
     known = thin._fastest()["float32"][size]
     assert [tiles[0].bm, tiles[0].bn, tiles[0].bk] == known[:3]
     problem = Problem(*size, "min_plus", np.dtype(np.float32))
-    assert tiles[1] == thin.choose(problem, thin_tiles.SIMT_4).tile.launch
+    assert tiles[1] == thin.choose(problem, thin_tiles.SIMT_4, MEASURED).tile.launch
 
 
 def test_16_bits_by_columns_are_left_to_wgmma_which_reads_them_as_they_lie():
@@ -212,7 +213,11 @@ def test_a_cluster_is_thought_of_where_it_has_neighbours():
 
     def clusters(m, n):
         problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=narrow)
-        return {choice.cluster for choice in thin.choices(problem, thin_tiles.HALF) if not choice.tile.is_transposed}
+        return {
+            choice.cluster
+            for choice in thin.choices(problem, thin_tiles.HALF, MEASURED)
+            if not choice.tile.is_transposed
+        }
 
     assert clusters(5000, 32) == {1, 4}
     assert clusters(150, 5000) == {1}  # three tiles of 64 rows
@@ -223,7 +228,9 @@ def test_a_cluster_spares_fetches_of_what_its_tiles_have_in_common():
     costs = thin_model.Costs(0, 0, 1e30, 1e30, fetch=1e9, ends=0)
     tile = tile._replace(rate=1e30)
     problem = Problem(64 * 40, 32, 64 * 10, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
-    alone, together = (thin_model.time_s(problem, thin_model.Choice(tile, 1, cluster=x), costs) for x in (1, 4))
+    alone, together = (
+        thin_model.time_s(problem, thin_model.Choice(tile, 1, cluster=x), costs, MEASURED) for x in (1, 4)
+    )
     assert alone / together == pytest.approx((64 + 32) / (64 + 32 / 4))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from harness.problem import Problem
+from harness.tuning.device import MEASURED
 from harness.tuning.gpu import thin, thin_model, thin_tiles
 
 SWEEP = json.loads(Path(__file__).with_name("thin_sweep.json").read_text(encoding="utf-8"))
@@ -33,7 +34,7 @@ def regrets(name):
     found = {}
     for shape, times in SWEEP[name].items():
         problem = Problem(*map(int, shape.split("x")), dtype=np.dtype(dtype), operand_dtype=narrow)
-        tile, shares, together, _, cluster = thin.choose(problem, getattr(thin_tiles, name))
+        tile, shares, together, _, cluster = thin.choose(problem, getattr(thin_tiles, name), MEASURED)
         of = tile.launch
         key = ",".join(map(str, (of.bm, of.bn, of.bk, of.stages, tile.slices, together, shares, cluster)))
         if key in times:

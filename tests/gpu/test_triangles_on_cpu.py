@@ -15,6 +15,7 @@ from harness.operands import lower_triangle
 from harness.plan import count_tiles
 from harness.problem import Problem
 from harness.proof.verify import verify
+from harness.tuning.device import MEASURED
 from harness.tuning.gpu.sharing import LEAST_SHARE_OF_FEW, SHARES_OF_SCARCE
 from harness.tuning.gpu.tensor_cores import tensor_core_launch
 from tests.gpu import host_kernels
@@ -167,7 +168,7 @@ def test_plans_count_the_tiles_of_the_triangle():
     small = RUNGS["gpu-tuned"].plan(dataclasses.replace(problem, m=1024, n=1024, k=1024), detect())
     assert small.options["shares"] > 1
     whole, triangle = (
-        tensor_core_launch(Problem(1536, 1536, 1536, triangle=triangle)) for triangle in ("", "d")
+        tensor_core_launch(Problem(1536, 1536, 1536, triangle=triangle), MEASURED) for triangle in ("", "d")
     )  # 144 tiles, 78 of a triangle
     assert (whole.bm, triangle.bm) == (64, 64)
 

@@ -1,12 +1,14 @@
 """Warp panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
 
+import dataclasses
+
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda import device
 from harness.errors import PlanError, VerificationError
+from harness.tuning.device import DEVICES, MEASURED
 from harness.tuning.gpu import warp_panels
-from harness.tuning.gpu.multiprocessor import MOST_SHARED
 from tests._support.gapped_operands import with_gap
 from tests.gpu import panel_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
@@ -34,7 +36,7 @@ class TestOnTheCpu:
     @pytest.fixture(autouse=True)
     def _on_the_cpu(self, monkeypatch):
         use_the_cpu(monkeypatch)
-        monkeypatch.setattr("backends.gpu._simt.warp_panels.MULTIPROCESSORS", 2)
+        monkeypatch.setattr(device, "planned", lambda: dataclasses.replace(MEASURED, multiprocessors=2))
 
     @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
     def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
@@ -116,17 +118,19 @@ def test_tall_products_are_computed_so():
 
 def test_warps_finish_their_panels_together():
     for m in (2000, 40_000, 333_333):
-        of = warp_panels.choose(problem((m, 20, 100), "min_plus", "int32"), MOST_SHARED, is_fused=False)
+        of = warp_panels.choose(problem((m, 20, 100), "min_plus", "int32"), MEASURED, is_fused=False)
         panels = -(-m // of.launch.bm)
-        rounds = -(-panels // (of.warps * 132))
+        each = MEASURED.multiprocessors
+        rounds = -(-panels // (of.warps * each))
         assert of.warps <= of.most_warps
-        assert (of.warps - 1) * 132 * rounds < panels
-        assert rounds == -(-panels // (of.most_warps * 132))
+        assert (of.warps - 1) * each * rounds < panels
+        assert rounds == -(-panels // (of.most_warps * each))
 
 
-@pytest.mark.parametrize("limit", (64 << 10, 99 << 10, 163 << 10))
-def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, limit):
-    monkeypatch.setattr(device, "shared_limit", lambda: limit)
+@pytest.mark.parametrize("name", ("RTX 2080", "RTX 4090", "A100"))
+def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, name):
+    limit = DEVICES[name].shared_memory
+    monkeypatch.setattr(device, "planned", lambda: DEVICES[name])
     for size in ((100_000, 20, 300), (100_000, 48, 650), (5000, 7, 590), (20_000, 12, 600), (300_000, 3, 9)):
         for dtype in ("int64", "float32"):
             kernels = program(plan_of(size, "min_plus", dtype)).kernels()

@@ -20,6 +20,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.device import OLDEST
 from harness.tuning.gpu.batches import is_at_once
 
 # Why a rung whose tiles are those of D declines a symmetric A.
@@ -42,7 +43,7 @@ class GpuBackend(Backend):
     takes = frozenset({"device arrays", "batch"})
     calls_libraries = False
     accumulates_in_place = True
-    needs: ClassVar[tuple[int, int]] = device.OLDEST
+    needs: ClassVar[tuple[int, int]] = OLDEST
     takes_columns: ClassVar[frozenset[str]] = frozenset()
     most_dimensions: ClassVar[int] = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from backends.gpu._base.tuned_rung import TunedRung
+from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Product, Program, Step
@@ -25,7 +26,7 @@ class _Guarded(TunedRung):
     idea = source = ""
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        tiles, options = tuned_tiles(problem)
+        tiles, options = tuned_tiles(problem, planned())
         return Plan(problem, 1, None, {**options, "edge": "redirected", "shares": 1}, tiles)
 
 

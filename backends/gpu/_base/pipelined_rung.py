@@ -12,6 +12,7 @@ from backends.gpu._simt.copies import group_size, has_whole_passes, width_of_cop
 from backends.gpu._simt.log_sum_exp import is_log_sum_exp
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
+from harness.tuning.device import ASYNC_COPY
 from harness.tuning.gpu.rungs import LANES_K, TURNED_FROM
 
 # Bytes that cp.async copies at once.
@@ -28,7 +29,7 @@ class PipelinedRung(WarpRung):
     fewest_stages : int
     """
 
-    needs = device.ASYNC_COPY
+    needs = ASYNC_COPY
     counts: ClassVar[tuple[str, ...]] = ("blocks",)
     fewest_stages: ClassVar[int] = 2
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,48 +15,10 @@ import numpy as np
 from harness.errors import BackendUnavailable, PlanError
 from harness.memory import on_free
 from harness.plan import Launch
-
-# Least compute capabilities: NVRTC 13 knows no older chip; cp.async needs the second; wgmma and TMA the third.
-OLDEST, ASYNC_COPY, HOPPER = (7, 0), (8, 0), (9, 0)
+from harness.tuning.device import HOPPER, MEASURED, OLDEST, Device, queried
 
 # Handles of the default stream of all threads, which CUDA graphs cannot capture.
 _NEVER_CAPTURED = (0, 1)
-
-# Assumed where there is no GPU, for plans that are only to be compiled. CUDA C++ Programming Guide, table of limits.
-_SHARED_OF_SM_90 = 227 << 10
-
-
-@dataclass(frozen=True)
-class Device:
-    """One GPU.
-
-    Parameters
-    ----------
-    name : str
-    capability : (int, int)
-        Compute capability: (9, 0) is an H100 or H200.
-    multiprocessors : int
-    shared_memory : int
-        Bytes of shared memory that one block may request at launch.
-    l2, memory : int
-        Bytes of L2 cache and of global memory.
-    driver, runtime : int
-        Versions as CUDA writes them: 13000 is 13.0.
-    """
-
-    name: str
-    capability: tuple[int, int]
-    multiprocessors: int
-    shared_memory: int
-    l2: int
-    memory: int
-    driver: int
-    runtime: int
-
-    @property
-    def arch(self) -> str:
-        """The target of the compiler: ``"sm_90"``."""
-        return "sm_{}{}".format(*self.capability)
 
 
 @functools.cache
@@ -88,6 +49,15 @@ def missing(least: tuple[int, int] = OLDEST, feature: str = "CUDA kernels") -> s
     if gpu.capability < least:
         return "{} need compute capability {}.{}; {} has {}.{}".format(feature, *least, gpu.name, *gpu.capability)
     return None
+
+
+def missing_wgmma(feature: str = "wgmma and TMA") -> str | None:
+    """Return why a rung that needs the matrix instructions of a warpgroup cannot run here, or None."""
+    reason = missing(HOPPER, feature)
+    if reason is None and not device().has_wgmma:
+        gpu = device()
+        reason = "{} need compute capability 9.x; {} has {}.{}".format(feature, gpu.name, *gpu.capability)
+    return reason
 
 
 @functools.cache
@@ -142,11 +112,13 @@ def device(index: int | None = None) -> Device:
 def _look_at(index: int) -> Device:
     runtime = cupy().cuda.runtime
     facts = runtime.getDeviceProperties(index)
-    return Device(
-        name=facts["name"].decode(),
-        capability=(facts["major"], facts["minor"]),
-        multiprocessors=facts["multiProcessorCount"],
+    return queried(
+        facts["name"].decode(),
+        (facts["major"], facts["minor"]),
+        facts["multiProcessorCount"],
         shared_memory=facts["sharedMemPerBlockOptin"],
+        shared_of_multiprocessor=facts["sharedMemPerMultiprocessor"],
+        registers=facts["regsPerMultiprocessor"],
         l2=facts["l2CacheSize"],
         memory=facts["totalGlobalMem"],
         driver=runtime.driverGetVersion(),
@@ -154,9 +126,9 @@ def _look_at(index: int) -> Device:
     )
 
 
-def shared_limit() -> int:
-    """Return the bytes of shared memory that a block may have here; without a GPU, those of sm_90."""
-    return _SHARED_OF_SM_90 if _no_gpu() else device().shared_memory
+def planned() -> Device:
+    """Return the GPU that plans are for: the current one; without one an H200, for plans that are only compiled."""
+    return MEASURED if _no_gpu() else device()
 
 
 def fitting(name: str, needed: int, launch: Launch) -> Launch:
@@ -167,7 +139,7 @@ def fitting(name: str, needed: int, launch: Launch) -> Launch:
     PlanError
         If the GPU does not allow a block so many.
     """
-    limit = shared_limit()
+    limit = planned().shared_memory
     if needed > limit:
         raise PlanError(
             f"{name}: the tiles do not fit into shared memory",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Kernel, Matrix, Product, Program
@@ -14,7 +15,7 @@ from backends.gpu._tensor.tma import add_tma
 from harness.plan import Plan
 from harness.tuning.gpu.tensor_cores import TILE_ROWS
 
-_THREADS, _BLOCKS = 256, 132 * 8  # certify.cu, and blocks enough for any GPU
+_THREADS, _BLOCKS = 256, 8  # certify.cu, and blocks of a multiprocessor
 _VECTOR = 4  # sums that are stored at once
 
 
@@ -44,4 +45,14 @@ def add_certificate(
     add_tma(program, plan, KERNEL, macros, (maps[0], maps[1]), product, np.uint32(1), width=_VECTOR)
     vectors = [y for x in operands for y in (x.found.norms, x.found.extents)]
     kernel = Kernel("certify", defines, (_THREADS,), function="certify", is_chained=True)
-    program.launch(kernel, min(m, _BLOCKS), residues.c, columns, m, n, residues.k, *vectors, residues.count)
+    program.launch(
+        kernel,
+        min(m, _BLOCKS * planned().multiprocessors),
+        residues.c,
+        columns,
+        m,
+        n,
+        residues.k,
+        *vectors,
+        residues.count,
+    )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._base.guarded import add_product_if
+from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import is_aligned
 from backends.gpu._program.operators import TYPES, Form
@@ -17,7 +18,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu import tensor_cores
 
-_THREADS, _SIDE, _BLOCKS = 256, 32, 132 * 8  # native.cu, and blocks enough for any GPU
+_THREADS, _SIDE, _BLOCKS = 256, 32, 8  # native.cu, and blocks of a multiprocessor
 # A guarded product reads four floats at `moduli`; 0 is 0 as a float too, and no other number is.
 _NO_MODULI = "((low_a) == 0)"
 
@@ -60,7 +61,7 @@ def _add_begin(program: Program, product: ResidueProduct, unless: Place | np.uin
     beta = problem.dtype.type(1 if problem.beta is None else problem.beta)
     c = product.c.place, *map(np.int64, product.c.steps)
     kernel = _kernel(problem, "begin", has_c=problem.accumulate)
-    program.launch(kernel, min(m, _BLOCKS), unless, beta, *c, out.place, out.ld, m, n)
+    program.launch(kernel, min(m, _BLOCKS * planned().multiprocessors), unless, beta, *c, out.place, out.ld, m, n)
 
 
 def _kernel(problem: Problem, function: str, *, has_c: bool = False) -> Kernel:
@@ -81,7 +82,7 @@ def _operand(
     if not x.by_columns and is_aligned(x, problem.dtype.itemsize) and alpha == 1:
         return x
     ld = padded(size[1], problem.dtype)
-    blocks = min(ceil_div(size[0], _SIDE) * ceil_div(ld, _SIDE), _BLOCKS)
+    blocks = min(ceil_div(size[0], _SIDE) * ceil_div(ld, _SIDE), _BLOCKS * planned().multiprocessors)
     arguments = x.place, x.ld, int(x.by_columns), *size, to, ld
     program.launch(_kernel(problem, "copy_rows"), blocks, unless, alpha, *arguments)
     return Matrix(to, ld)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
 
@@ -13,7 +14,7 @@ _NORM_THREADS, _NORM_VECTORS = 512, 16  # norms.cu
 _TRIAL_GROUPS, _TRIAL_PART = 4, 256  # trial.cuh
 _TRIAL_BYTES, _TRIAL_SUMS = (32 + 4) * (_TRIAL_PART + 1) * 8, 8
 _THREADS, _DOWN, _WARPS = 256, 64, 8  # grades.cu
-_BLOCKS = 132 * 8
+_BLOCKS = 8  # of a multiprocessor
 _BYTE, _INT, _UINT, _DOUBLE = (np.dtype(x) for x in (np.uint8, np.int32, np.uint32, np.float64))
 _EXTENT = np.dtype(np.uint64)  # of look.cuh
 _LOOK_WORDS = 4
@@ -142,4 +143,11 @@ def add_grades(program: Program, defines: Defines, operands: tuple[Operand, Oper
         kernel = Kernel("grades", without, (_THREADS,), function="peaks")
         program.launch(kernel, blocks, *x.layout, k, x.found.norms, peaks)
     kernel = Kernel("grades", without, (_THREADS,), function="grades")
-    program.launch(kernel, min(ceil_div(k, _THREADS), _BLOCKS), grades.peaks_a, grades.peaks_b, k, grades.of_k)
+    program.launch(
+        kernel,
+        min(ceil_div(k, _THREADS), _BLOCKS * planned().multiprocessors),
+        grades.peaks_a,
+        grades.peaks_b,
+        k,
+        grades.of_k,
+    )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.padding import is_aligned
 from backends.gpu._passes.scalars import Scalars
@@ -28,7 +29,7 @@ from harness.tuning.gpu import residues as tuning
 from harness.tuning.gpu.tensor_cores import PACKED_RUN
 
 _THREADS, _RUN, _ROWS, _SIDE, _DEEP = 256, 4, 4, 32, 128  # residues.cu
-_CRT_BLOCKS = 132 * 16
+_CRT_BLOCKS = 16  # of a multiprocessor
 _BYTE, _UINT, _INT, _DOUBLE = (np.dtype(x) for x in (np.uint8, np.uint32, np.int32, np.float64))
 _LOOK_WORDS = 4
 _MODULI_WORDS = 4  # one, and what guards of SIMT kernels read beside it
@@ -168,7 +169,7 @@ def _add_crt(program: Program, defines: Defines, product: ResidueProduct, buffer
     kernel = Kernel(
         "crt", defines + scalars.defines + as_defines({"WIDE": wide}), (_THREADS,), function="crt", is_chained=True
     )
-    blocks = min(ceil_div(m * width // _RUN, _THREADS), _CRT_BLOCKS)
+    blocks = min(ceil_div(m * width // _RUN, _THREADS), _CRT_BLOCKS * planned().multiprocessors)
     norms = buffers.a.norms, buffers.b.norms
     c = product.c.place, *map(np.int64, product.c.steps)
     factors = scalars.alpha, scalars.beta

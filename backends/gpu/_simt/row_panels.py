@@ -9,9 +9,8 @@ from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil
 from backends.gpu._simt.alignments import of_other_rows
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
+from harness.tuning.device import odd_granules
 from harness.tuning.gpu import row_panels
-from harness.tuning.gpu.multiprocessor import odd_granules
-from harness.tuning.gpu.thin_model import MULTIPROCESSORS
 
 
 def add_row_panels(program: Program, plan: Plan, product: Product) -> None:
@@ -46,7 +45,7 @@ def add_row_panels(program: Program, plan: Plan, product: Product) -> None:
     }
     defines = product_defines(plan.problem, product) + as_defines(tile)
     kernel = Kernel("row_panels", defines, (WARP * slices,), shared)
-    blocks = min(ceil_div(product.m, launch.bm), int(plan.options["blocks"]) * MULTIPROCESSORS)
+    blocks = min(ceil_div(product.m, launch.bm), int(plan.options["blocks"]) * device.planned().multiprocessors)
     program.alike = of_other_rows
     program.launch(kernel, blocks, *product.arguments, apart)
 

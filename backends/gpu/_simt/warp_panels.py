@@ -10,7 +10,6 @@ from backends.gpu._simt.alignments import of_other_rows
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
 from harness.tuning.gpu import warp_panels
-from harness.tuning.gpu.thin_model import MULTIPROCESSORS
 
 
 def add_warp_panels(program: Program, plan: Plan, product: Product) -> None:
@@ -55,7 +54,7 @@ def add_warp_panels(program: Program, plan: Plan, product: Product) -> None:
         "B_BY_COLUMNS": int(b.by_columns),
     }
     kernel = Kernel("warp_panels", product_defines(plan.problem, product) + as_defines(tile), (WARP * warps,), shared)
-    blocks = min(ceil_div(ceil_div(product.m, launch.bm), warps), MULTIPROCESSORS)
+    blocks = min(ceil_div(ceil_div(product.m, launch.bm), warps), device.planned().multiprocessors)
     program.alike = of_other_rows
     program.launch(kernel, blocks, *product.arguments)
 

@@ -16,8 +16,8 @@ from backends.gpu._tensor.half_mma_product import unit_of
 from backends.gpu._tensor.tma import bytes_at_once
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
+from harness.tuning.device import odd_granules
 from harness.tuning.gpu import half_panels
-from harness.tuning.gpu.multiprocessor import blocks_by_shared_memory, odd_granules
 
 ROWS = (16, 32)  # of a warp
 # Rows of C leave through shared memory where they are longer, and no whole granules: 1.13 to 1.86 of the speed there.
@@ -79,7 +79,7 @@ def add_half_panels_product(program: Program, plan: Plan, product: Product) -> N
     }
     kernel = Kernel("tensor_core_half_panels", as_defines(macros), (WARP * warps,), shared, is_chained=True)
     alpha = np.float32(1 if problem.alpha is None else problem.alpha)
-    at_once = max(1, min(resident, blocks_by_shared_memory(shared)))
+    at_once = max(1, min(resident, device.planned().blocks_by_shared_memory(shared)))
     blocks = min(ceil_div(m, launch.bm), at_once * int(plan.options["blocks"]))
     program.launch(
         kernel, blocks, a.place, b.place, out.place, m, n, k, a.ld, b.ld, out.ld, alpha, of_b, of_stage, apart,

@@ -16,9 +16,7 @@ from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning.gpu.multiprocessor import blocks_at_once
 from harness.tuning.gpu.tensor_cores import TILE_ROWS
-from harness.tuning.gpu.thin_model import CLUSTERED, MULTIPROCESSORS
 
 ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2, 4)
@@ -162,7 +160,7 @@ def add_tma(
         _check_sums(launch, shared - launch.bm // _GROUP_ROWS * tma.room - _SWIZZLE_ALIGNMENT, by_columns=by_columns)
     device.fitting("gpu-tensor-core", shared, launch)
     threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
-    resident = blocks_at_once(threads, launch.bn // 2 + _BESIDE_SUMS, shared, _MOST_RESIDENT)
+    resident = device.planned().blocks_at_once(threads, launch.bn // 2 + _BESIDE_SUMS, shared, _MOST_RESIDENT)
     macros = {
         "BM": launch.bm,
         "BN": launch.bn,
@@ -179,7 +177,7 @@ def add_tma(
     defines = as_defines(macros) + stagger_defines(plan) + triangle_defines(plan.problem) + more
     kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a", is_chained=True)
     clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
-    most = min(int(plan.options["blocks"]), CLUSTERED.get(cluster, MULTIPROCESSORS))
+    most = min(int(plan.options["blocks"]), device.planned().alone(cluster))
     at_once = clusters if together > 1 else max(resident * most // cluster, 1)
     blocks = cluster * together * min(at_once, clusters)
     sides = (product.n, product.m) if by_columns else (product.m, product.n)

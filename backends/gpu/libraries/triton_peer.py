@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._cuda import device
 from backends.gpu._program.program import ceil_div
 from backends.gpu.libraries._peer import Peer
 from harness.problem import Problem
+from harness.tuning.device import ASYNC_COPY
 
 _GROUP = 8
 _TROPICAL = {"BM": 128, "BN": 128, "STEPS": 8, "num_warps": 4}
@@ -32,7 +32,7 @@ class TritonPeer(Peer):
     source = "Tillet, Kung and Cox, Triton (2019)"
     project = "Triton"
     package = "triton"
-    needs = device.ASYNC_COPY
+    needs = ASYNC_COPY
 
     def declines(self, problem: Problem) -> str | None:
         """Decline products that no kernel here computes."""

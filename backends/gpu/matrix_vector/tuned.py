@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from backends.gpu._cuda.device import planned
 from backends.gpu._matrix_vector.product import MatrixVector, matrix_vector_defines
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._program.program import Kernel, Place, Program, ceil_div
@@ -63,7 +64,7 @@ def _add_rows(program: Program, plan: Plan, product: MatrixVector, options: dict
     size = plan.problem.dtype.itemsize
     names = "group", "loads", "width", "shares"
     if not any(options[x] for x in names):
-        tile = short_rows_launch(product.count, product.k, size, product.step_i, tile=options["tile"])
+        tile = short_rows_launch(product.count, product.k, size, product.step_i, planned(), tile=options["tile"])
         if tile is not None:
             numbers = {"BLOCK": BLOCK, "GROUP": tile.group, "TILE_KIB": tile.kib, "MOST_K": MOST_SHORT}
             kernel = Kernel(
@@ -75,7 +76,13 @@ def _add_rows(program: Program, plan: Plan, product: MatrixVector, options: dict
             program.launch(kernel, ceil_div(product.count, tile.rows), *product.arguments(plan.problem), tile.rows)
             return
     launch = rows_launch(
-        product.count, product.k, size, product.step_i, product.matrix_alignment, **{x: options[x] for x in names}
+        product.count,
+        product.k,
+        size,
+        product.step_i,
+        product.matrix_alignment,
+        planned(),
+        **{x: options[x] for x in names},
     )
     wide_x = not launch.is_shifted and product.step_x == 1 and product.x_alignment % (launch.width * size) == 0
     numbers = {"BLOCK": BLOCK, "GROUP": launch.group, "WIDTH": launch.width, "LOADS": launch.loads}
@@ -87,7 +94,7 @@ def _add_rows(program: Program, plan: Plan, product: MatrixVector, options: dict
 def _add_columns(program: Program, plan: Plan, product: MatrixVector, options: dict[str, int]) -> None:
     launch = columns_launch(
         product.count, product.k, plan.problem.dtype.itemsize, product.step_p, product.matrix_alignment,
-        **{x: options[x] for x in ("beside", "loads", "shares")},
+        planned(), **{x: options[x] for x in ("beside", "loads", "shares")},
     )  # fmt: skip
     numbers = {
         "BLOCK": BLOCK,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning.device import Device
 from harness.tuning.gpu import rungs
-from harness.tuning.gpu.sharing import FEWEST_BLOCKS, WHOLE, count_of
+from harness.tuning.gpu.sharing import count_of, whole
 
 # Pairs from which on products of bools in a batch are launched one after the other; of other kinds the numbers above.
 LARGE_BOOLS = 1 << 26
@@ -40,7 +41,7 @@ def is_at_once(problem: Problem) -> bool:
     return problem.of_one().pairs < rungs.SCANNED_FROM.get(problem.dtype.kind, LARGE_BOOLS)
 
 
-def batched_tiles(problem: Problem) -> tuple[Launch, rungs.Options]:
+def batched_tiles(problem: Problem, device: Device) -> tuple[Launch, rungs.Options]:
     """Return the tiles and options of gpu-tuned for a batch: of warps for small products, else unshared tiles."""
     row, size = rungs.TUNED[rungs.kind_of(problem)], 8 if problem.dtype.itemsize == 8 else 4
     side = next((side for side in WARP_TILES if max(problem.m, problem.n) <= side), 0)
@@ -49,12 +50,28 @@ def batched_tiles(problem: Problem) -> tuple[Launch, rungs.Options]:
         bm, bn, tm, tn, products = (WARP_TILES_FUSED if is_fused else WARP_TILES)[side][size]
         bk = next((bk for bk in WARP_DEPTHS[size] if problem.k <= bk), WARP_DEPTHS[size][-1])
         tiles = Launch(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn)
-        return tiles, {"edge": "redirected", "order": row.order, "group": 1, "blocks": 1, **WHOLE, "products": products}
+        return tiles, {
+            "edge": "redirected",
+            "order": row.order,
+            "group": 1,
+            "blocks": 1,
+            **whole(device),
+            "products": products,
+        }
     if not is_at_once(problem):  # launched one after the other
-        return rungs.tuned_tiles(problem.of_one())
+        return rungs.tuned_tiles(problem.of_one(), device)
     is_narrow = min(problem.m, problem.n) <= row.few.bn
-    tiles = row.few if is_narrow or problem.products * count_of(problem, row.many) < FEWEST_BLOCKS else row.many
-    return tiles, {"edge": "redirected", "order": row.order, "group": 8, "blocks": row.blocks, **WHOLE, "products": 0}
+    tiles = (
+        row.few if is_narrow or problem.products * count_of(problem, row.many) < device.multiprocessors else row.many
+    )
+    return tiles, {
+        "edge": "redirected",
+        "order": row.order,
+        "group": 8,
+        "blocks": row.blocks,
+        **whole(device),
+        "products": 0,
+    }
 
 
 def cublas_is_behind(problem: Problem) -> bool:

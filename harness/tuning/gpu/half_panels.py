@@ -6,8 +6,8 @@ import math
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
-from harness.tuning.gpu.multiprocessor import MOST_SHARED, blocks_at_once, odd_granules
-from harness.tuning.gpu.thin_model import IN_L2, MULTIPROCESSORS, Choice, Tile
+from harness.tuning.device import Device, odd_granules
+from harness.tuning.gpu.thin_model import IN_L2, Choice, Tile
 
 # Rows of a panel, steps of k of an instruction and its columns, elements of 16 bytes, bytes of an element and of a sum.
 ROWS, STEP, COLUMNS, GRANULE, NARROW, WIDE = 16, 16, 8, 8, 2, 4
@@ -32,7 +32,7 @@ NARROWEST_OF_GRANULES, MOST_OF_GRANULES = 56, 11_000
 # Warps of a block: the first if C then has so many blocks and they fit. With one stage, since the warps of a
 # multiprocessor wait at different times. Time over that of the best of 5 such plans, 264 products (H100, 2026-11-26):
 # these 1.02, always 8 warps 1.03, 4 warps 1.04, two stages 1.05; panels of 32 rows 1.08 to 1.13.
-WARPS, FEWEST_BLOCKS, STAGES = (8, 4), 66, 1
+WARPS, LEAST_SHARE_OF_BLOCKS, STAGES = (8, 4), 2, 1
 
 # The time of a product, fitted to 581 launches (H100 and H200, 2026-11-26): of a launch [s]; bytes of A and B in a
 # second, from memory and from L2, and of C; time of a step of a panel whose rows begin anywhere, on a multiprocessor,
@@ -45,7 +45,7 @@ STEP_S, B_BYTE_S, PANEL_S, NORM = 4.8e-10, 9.9e-11, 4e-7, 0.75
 SHARE = 0.9
 
 
-def choose(problem: Problem) -> Choice | None:
+def choose(problem: Problem, device: Device) -> Choice | None:
     """Return the panels of a product; None where they do not suit it."""
     m, n, k = problem.m, problem.n, problem.k
     is_tall = n <= NARROWEST and m >= max(FEWEST_ROWS, TALL * n)
@@ -57,26 +57,27 @@ def choose(problem: Problem) -> Choice | None:
     stage = stage_bytes(ROWS, max(odd_granules(k, GRANULE), k + gap) if gap or takes_rows_alone(k) else k)
     lines = {"C": (False,), "F": (True,), "A": (False, True)}[of_b]
     of_all_b = max(b_bytes(columns, k, by_columns=by_columns) for by_columns in lines)
+    fewest_blocks = device.multiprocessors // LEAST_SHARE_OF_BLOCKS
     for warps in WARPS:
         block = warps * ROWS
         shared = of_all_b + warps * (STAGES * stage + ROWS * n * WIDE)
-        if shared <= MOST_SHARED and (warps == WARPS[-1] or m >= FEWEST_BLOCKS * block):
+        if shared <= device.shared_memory and (warps == WARPS[-1] or m >= fewest_blocks * block):
             tm, tn = ROWS // 8, columns // 4  # of a lane, as fragments have them
             launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)
-            resident = blocks_at_once(warps * WARP, columns * ROWS // WARP + BESIDE_SUMS, shared, MOST_RESIDENT)
+            resident = device.blocks_at_once(warps * WARP, columns * ROWS // WARP + BESIDE_SUMS, shared, MOST_RESIDENT)
             return Choice(Tile(launch, 0, 0, resident), shares=1)
     return None
 
 
-def time_s(problem: Problem, choice: Choice) -> float:
+def time_s(problem: Problem, choice: Choice, device: Device) -> float:
     """Return the time of a product [s], by the model."""
     m, n, k, launch = problem.m, problem.n, problem.k, choice.tile.launch
     read, written = NARROW * k * (m + n), WIDE * m * n
     far = min(max((read + written - IN_L2[0]) / (IN_L2[1] - IN_L2[0]), 0), 1)
-    memory_s = read * (far / FAR + (1 - far) / NEAR) + written / WRITE
+    memory_s = (read * (far / FAR + (1 - far) / NEAR) + written / WRITE) / device.speed["memory"]
     panels, steps = math.ceil(m / ROWS), math.ceil(k / STEP)
-    blocks = min(math.ceil(m / launch.bm), MULTIPROCESSORS * choice.tile.blocks)
-    of_rows_s = panels / min(blocks, MULTIPROCESSORS) * steps * STEP_S if k % GRANULE else 0
+    blocks = min(math.ceil(m / launch.bm), device.multiprocessors * choice.tile.blocks)
+    of_rows_s = panels / min(blocks, device.multiprocessors) * steps * STEP_S if k % GRANULE else 0
     steps_s = of_rows_s + B_BYTE_S * NARROW * steps * STEP * launch.bn
     panels_s = math.ceil(panels / (blocks * launch.bm // ROWS)) * PANEL_S
     return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))

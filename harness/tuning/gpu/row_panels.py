@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
-from harness.tuning.gpu.multiprocessor import blocks_at_once, odd_granules
+from harness.tuning.device import Device, odd_granules
 
 # Bytes that a copy takes at once, and of the elements that panels are for.
 GRANULE_BYTES, SIZES = 16, (4, 8)
@@ -31,11 +31,8 @@ def shared_bytes(launch: Launch, k: int, apart: int, slices: int, itemsize: int)
     return -(-elements // granule) * GRANULE_BYTES
 
 
-def choose(problem: Problem, most_bytes: int) -> tuple[Launch, int, int] | None:
-    """Return the panels of a product, the warps that share k, and blocks of a multiprocessor; None: tiles suit it.
-
-    A block takes `most_bytes` of shared memory at most.
-    """
+def choose(problem: Problem, device: Device) -> tuple[Launch, int, int] | None:
+    """Return the panels of a product, the warps that share k, and blocks of a multiprocessor; None: tiles suit it."""
     m, n, k, itemsize = problem.m, problem.n, problem.k, problem.dtype.itemsize
     is_tall = 0 < n <= MOST_COLUMNS and m >= FEWEST_ROWS and 0 < k <= MOST_TERMS
     if not is_tall or itemsize not in SIZES or problem.is_mixed or problem.triangle or problem.layout[0] == "F":
@@ -46,9 +43,9 @@ def choose(problem: Problem, most_bytes: int) -> tuple[Launch, int, int] | None:
     for rows, slices in _panels(m, k):
         launch = Launch(bm=WARP * rows, bn=columns, tm=rows, tn=columns)
         shared = shared_bytes(launch, k, k if is_spread else odd_granules(k, granule), slices, itemsize)
-        if shared <= most_bytes and rows * columns * itemsize <= MOST_SUMS_BYTES:
+        if shared <= device.shared_memory and rows * columns * itemsize <= MOST_SUMS_BYTES:
             registers = rows * columns * itemsize // 4 + BESIDE_SUMS
-            return launch, slices, blocks_at_once(WARP * slices, registers, shared, MOST_BLOCKS)
+            return launch, slices, device.blocks_at_once(WARP * slices, registers, shared, MOST_BLOCKS)
     return None
 
 

@@ -11,15 +11,15 @@ import dataclasses
 
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning.device import Device
 from harness.tuning.gpu import row_panels, thin, thin_tiles, warp_panels
 from harness.tuning.gpu.sharing import (
     ENDLESS,
-    FEWEST_BLOCKS,
-    WHOLE,
     TunedTiles,
     count_of,
     of_ragged_square,
     tiles_and_shares,
+    whole,
 )
 
 # Largest height and width of a block of threads: 1024 threads.
@@ -106,7 +106,7 @@ _TRIANGLE_8 = Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=2)
 # Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none. 1024^3 in
 # float16 took 0.0542 ms shared and 0.0507 not, int16 0.0717 and 0.0599. 512^3, of 64 tiles, took 0.0160 and 0.0292
 # against 0.0284 and 0.0367 in larger tiles (H200, 2026-11-21).
-NEARLY_ALL, LEAST_SHARED = 116, 1024
+NEARLY_ALL, LEAST_SHARED = 0.875, 1024
 
 # By kind of product (`kind_of`). The study, of cuBLAS or of the ceiling at n = 4096: "4 fused" 0.97, "4 float" 0.83,
 # "8 fused" 0.41 (0.92 of what SIMT can), "8" 1.03. Blocks and orders were tried again with the kernels themselves on an
@@ -115,11 +115,11 @@ NEARLY_ALL, LEAST_SHARED = 116, 1024
 #   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
 #   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
 TUNED = {
-    "4 fused": TunedTiles(_MANY_4, _FEW_4, 4, 2, 128, _MIDDLE_4),
+    "4 fused": TunedTiles(_MANY_4, _FEW_4, 4, 2, 4, _MIDDLE_4),
     "4 float": TunedTiles(_MANY_4, _FEW_4, 3, 1, triangle=_MIDDLE_4),
-    "4 int": TunedTiles(_MANY_4, _FEW_4, 3, 2, 128, triangle=_MIDDLE_4),
-    "8 fused": TunedTiles(dataclasses.replace(_MANY_4, stages=3), _FEW_8, 2, 2, 128),
-    "8": TunedTiles(_MANY_8, _FEW_8, 2, 4, 128, triangle=_TRIANGLE_8, triangle_blocks=3),
+    "4 int": TunedTiles(_MANY_4, _FEW_4, 3, 2, 4, triangle=_MIDDLE_4),
+    "8 fused": TunedTiles(dataclasses.replace(_MANY_4, stages=3), _FEW_8, 2, 2, 4),
+    "8": TunedTiles(_MANY_8, _FEW_8, 2, 4, 4, triangle=_TRIANGLE_8, triangle_blocks=3),
     "small": TunedTiles(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
 }
 
@@ -161,29 +161,32 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
     return tiles, {"order": 0, "group": 8, "blocks": 2}
 
 
-def tuned_tiles(problem: Problem, *, can_share: bool = True, panel_bytes: int = 0) -> tuple[Launch, Options]:
+def tuned_tiles(
+    problem: Problem, device: Device, *, can_share: bool = True, by_panels: bool = False
+) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned.
 
     Parameters
     ----------
     problem : Problem
+    device : Device
     can_share : bool
         Whether blocks may share k.
-    panel_bytes : int
-        Shared memory that a block may take for row panels of A; 0: none are to be chosen.
+    by_panels : bool
+        Whether row panels of A may be chosen.
     """
     row = TUNED[kind_of(problem)]
-    if panel_bytes and (of_panels := _panels(problem, row, panel_bytes)):
+    if by_panels and (of_panels := _panels(problem, row, device)):
         return of_panels
     # where blocks cannot share k, the model was not fitted
     is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
-    if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem):
-        return _thin_tiles(problem, row, can_share)
-    known = of_ragged_square(problem) if row is TUNED["4 fused"] and can_share else None
+    if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem, device):
+        return _thin_tiles(problem, row, device, can_share=can_share)
+    known = of_ragged_square(problem, device) if row is TUNED["4 fused"] and can_share else None
     if known is not None:
         tiles, shared = known
         return tiles, {"edge": "redirected", "order": _order(problem, row, tiles), "group": 8, **shared}
-    tiles, shared = tiles_and_shares(problem, row, can_share)
+    tiles, shared = tiles_and_shares(problem, row, device, can_share=can_share)
     sizes, is_fused = (problem.m, problem.n, problem.k), row is TUNED["4 fused"]
     fused_from = PADDED_SHARED_FROM if shared["shares"] > 1 else PADDED_FUSED_FROM
     is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= fused_from)
@@ -191,27 +194,27 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True, panel_bytes: int = 
     return tiles, {"edge": edge, "order": _order(problem, row, tiles), "group": 8, "blocks": row.blocks, **shared}
 
 
-def _panels(problem: Problem, row: TunedTiles, most_bytes: int) -> tuple[Launch, Options] | None:
+def _panels(problem: Problem, row: TunedTiles, device: Device) -> tuple[Launch, Options] | None:
     """Return the row panels of a product and their options; None: tiles suit it."""
-    of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **WHOLE, "stagger": 1}  # without effect
-    if of_rows := row_panels.choose(problem, most_bytes):
+    of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **whole(device), "stagger": 1}  # without effect
+    if of_rows := row_panels.choose(problem, device):
         launch, slices, blocks = of_rows
         return launch, {**of_tiles, "panels": slices, "lanes": 0, "blocks": blocks}
     is_fused = row is TUNED["4 fused"]
-    if is_fused and thin.measured(problem, {"": thin_tiles.SIMT_4}):
+    if is_fused and thin.measured(problem, {"": thin_tiles.SIMT_4}, device):
         return None
-    if of_warps := warp_panels.choose(problem, most_bytes, is_fused=is_fused):
+    if of_warps := warp_panels.choose(problem, device, is_fused=is_fused):
         return of_warps.launch, {**of_tiles, "panels": of_warps.warps, "lanes": of_warps.lanes, "blocks": 1}
     return None
 
 
-def _thin_tiles(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Launch, Options]:
+def _thin_tiles(problem: Problem, row: TunedTiles, device: Device, *, can_share: bool) -> tuple[Launch, Options]:
     """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
     kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
-    known = thin.measured(problem, {"": kind}) if row is TUNED["4 fused"] and can_share else None
-    tile, shares, _, stagger, _ = known[1] if known else thin.choose(problem, kind, can_share=can_share)
+    known = thin.measured(problem, {"": kind}, device) if row is TUNED["4 fused"] and can_share else None
+    tile, shares, _, stagger, _ = known[1] if known else thin.choose(problem, kind, device, can_share=can_share)
     launch, blocks = tile.launch, tile.blocks
-    shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
+    shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else whole(device)
     order = _order(problem, row, launch)
     options: Options = {
         "edge": "redirected",
@@ -238,11 +241,11 @@ def _is_reused(problem: Problem) -> bool:
     return problem.m * problem.n >= PADDED_USES * (problem.m + problem.n)
 
 
-def paired_tiles(words: Problem) -> tuple[Launch, Options]:
+def paired_tiles(words: Problem, device: Device) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-paired for a product of words."""
-    tiles, options = tuned_tiles(words)
+    tiles, options = tuned_tiles(words, device)
     count = count_of(words, tiles)
-    if NEARLY_ALL <= count <= FEWEST_BLOCKS and words.k < LEAST_SHARED:
+    if NEARLY_ALL <= count / device.multiprocessors <= 1 and words.k < LEAST_SHARED:
         options["shares"] = 1
     return tiles, options
 

@@ -12,12 +12,9 @@ from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
+from harness.tuning.device import Device
 
-# Fewest blocks for which large tiles pay on an H100 or H200 (132 multiprocessors). With fewer, small tiles are quicker,
-# though each element is loaded more often. Rows for which 128 are enough say so (2026-11-21).
-FEWEST_BLOCKS = 132
-
-# Tiles that an H100 or H200 computes in one wave, one a multiprocessor. Blocks share the tiles that whole waves leave
+# A wave is a tile on each multiprocessor. Blocks share the tiles that whole waves leave
 # over where `sharing` says so. Its costs are steps of k of a wave (42 ns over float32): fold.cu itself, and each sum of
 # a share (4.5 us, 11 ns). WAIT: how long the last blocks wait for each other, in shares. LEAST_GAIN: in waves. H200,
 # 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
@@ -28,7 +25,6 @@ FEWEST_BLOCKS = 132
 #   1280, all   1.07 (3) to 0.90     1792, all   1.06 (2) to 1.15     2048, all   0.89 (2) to 0.95
 # and at 4096 of the ceilings of min_plus: int32 0.952 (11) to 0.923, float32 0.986 (11) to 0.957, float64 1.035 (7) to
 # 1.008; int32 at 2048, 0.74 (4) to 0.86, where most of a wave is left over and sharing gains nothing.
-WAVE = 132
 FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
 
 # Most shares of a tile, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
@@ -54,7 +50,7 @@ LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 # Sharing only the left-over tiles is 0 to 2 % better at 1000 to 1023, nearly a full wave, and 2 to 5 % at 1500 to 1800.
 # min_plus gains less than 5 %, at most sizes nothing.
 # 91 large tiles, 769 to 832: small ones by 3, 1.16 to 0.99 at 776, 1.11 to 0.95 at 818 (H200, 2026-11-22).
-MIDDLE = (91, *range(116, 124), *range(WAVE + 1, 281))
+MIDDLE = ((0.685, 0.695), (0.875, 0.935), (1.001, 2.125))  # waves
 MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 3, 4), (2, 3, 4, 5, 6), 0.03, 0.005
 
 # Ragged squares of plus_times over float32, by their lines of RAGGED_LINE: the fastest of these tiles, blocks of a
@@ -79,10 +75,9 @@ RAGGED_TILES = (
 #   max_min float32   1000  99 to 87 (10)       1500  261 to 255 (3)
 #   min_plus int32     800  47.8 to 42.9 (10)   1000  68.2 to 65.9 (10)   1500  156 to 157 (3)   1800  290 to 251 (3)
 #   min_plus float64  1000  151 to 126 (7)      1500  399 to 380 (9)      1800  760 to 639 (5)
-TRIANGLE_WAVES, SCARCE_TILES, SHARES_OF_SCARCE = 7, 165, 10
+TRIANGLE_WAVES, SCARCE_WAVES, SHARES_OF_SCARCE = 7, 1.25, 10
 
-# Options that share no tile; and a wave so long that all tiles are left over.
-WHOLE = {"shares": 1, "wave": WAVE}
+# A wave so long that all tiles are left over.
 ENDLESS = 1 << 30
 
 
@@ -93,42 +88,54 @@ class TunedTiles(NamedTuple):
     few: Launch
     blocks: int  # that are to fit on a multiprocessor at once
     order: int  # of the products of a step, 0 to 6: see fragments.cuh
-    fewest: int = FEWEST_BLOCKS  # blocks from which on there are many
+    idle: int = 0  # multiprocessors that many blocks may leave without one
     middle: Launch | None = None  # tiles for ragged products of one to two waves
     middle_blocks: int = 5  # of `middle` that are to fit on a multiprocessor at once
     triangle: Launch | None = None  # tiles for a triangle of few waves
     triangle_blocks: int = 4  # of `triangle` that are to fit on a multiprocessor at once
 
 
-def tiles_and_shares(problem: Problem, row: TunedTiles, can_share: bool) -> tuple[Launch, dict[str, int]]:
+def whole(device: Device) -> dict[str, int]:
+    """Return the options that share no tile."""
+    return {"shares": 1, "wave": device.multiprocessors}
+
+
+def tiles_and_shares(
+    problem: Problem, row: TunedTiles, device: Device, *, can_share: bool
+) -> tuple[Launch, dict[str, int]]:
     """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU."""
     if row.triangle is not None and can_share and problem.triangle == "d":
         count = count_of(problem, row.triangle)
-        if count <= TRIANGLE_WAVES * WAVE:
-            shared = _of_triangle(problem, row.triangle, row.triangle_blocks, count)
+        if count <= TRIANGLE_WAVES * device.multiprocessors:
+            shared = _of_triangle(problem, row.triangle, row.triangle_blocks, count, device)
             return row.triangle, shared | {"blocks": row.triangle_blocks}
-    if row.middle is not None and can_share and count_of(problem, row.many) in MIDDLE:
-        middle = _all_shared(problem, row.many, row.middle)
+    if row.middle is not None and can_share and _is_middle(count_of(problem, row.many) / device.multiprocessors):
+        middle = _all_shared(problem, row.many, row.middle, device)
         if middle is not None:
             tiles, shared = middle
             return tiles, shared | ({"blocks": row.middle_blocks} if tiles is row.middle else {})
-    choices = (row.many, row.fewest, LEAST_SHARE), (row.few, 0, LEAST_SHARE_OF_FEW)
+    fewest_of_many = device.multiprocessors - row.idle
+    choices = (row.many, fewest_of_many, LEAST_SHARE), (row.few, 0, LEAST_SHARE_OF_FEW)
     for tiles, fewest, least in choices[problem.n <= row.few.bn :]:
         blocks = count_of(problem, tiles)
-        if blocks >= (max(fewest, FEWEST_BLOCKS) if can_share else fewest):
-            return tiles, sharing(problem, tiles, row.blocks) if can_share else WHOLE
+        if blocks >= (device.multiprocessors if can_share else fewest):
+            return tiles, sharing(problem, tiles, row.blocks, device) if can_share else whole(device)
         most = problem.k // least if can_share else 1
-        shares = max(1, min(FEWEST_BLOCKS * row.blocks // max(blocks, 1), most))
+        shares = max(1, min(device.multiprocessors * row.blocks // max(blocks, 1), most))
         if blocks * shares >= fewest:
             break
-    return tiles, {"shares": shares, "wave": WAVE}
+    return tiles, {"shares": shares, "wave": device.multiprocessors}
 
 
-def of_ragged_square(problem: Problem) -> tuple[Launch, dict[str, int]] | None:
+def _is_middle(waves: float) -> bool:
+    return any(least <= waves <= most for least, most in MIDDLE)
+
+
+def of_ragged_square(problem: Problem, device: Device) -> tuple[Launch, dict[str, int]] | None:
     """Return the tiles and shares that were fastest for a square of as many lines; None: it is none, or unknown."""
     m, n, k = problem.m, problem.n, problem.k
     lines = {-(-size // RAGGED_LINE) for size in (m, n)}
-    is_like = len(lines) == 1 and max(m, n) <= RAGGED_K * k and k <= RAGGED_K * max(m, n)
+    is_like = device.is_measured and len(lines) == 1 and max(m, n) <= RAGGED_K * k and k <= RAGGED_K * max(m, n)
     if not is_like or (m % RAGGED_LINE == 0 and n % RAGGED_LINE == 0):
         return None
     known = _ragged_squares().get(str(lines.pop()))
@@ -136,7 +143,11 @@ def of_ragged_square(problem: Problem) -> tuple[Launch, dict[str, int]] | None:
         return None
     bm, bn, blocks, shares, is_all = known
     tiles = next(x for x in RAGGED_TILES if (x.bm, x.bn) == (bm, bn))
-    return tiles, {"blocks": blocks, "shares": shares, "wave": ENDLESS if is_all and shares > 1 else WAVE}
+    return tiles, {
+        "blocks": blocks,
+        "shares": shares,
+        "wave": ENDLESS if is_all and shares > 1 else device.multiprocessors,
+    }
 
 
 @functools.cache
@@ -145,25 +156,27 @@ def _ragged_squares() -> dict[str, list[int]]:
     return measured
 
 
-def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch, dict[str, int]] | None:
+def _all_shared(problem: Problem, large: Launch, small: Launch, device: Device) -> tuple[Launch, dict[str, int]] | None:
     """Return tiles for one to two waves and the number of shares of each; None if sharing all of them gains nothing."""
     is_ragged = bool(problem.m % small.bm or problem.n % small.bn)
     tiles, numbers = (small, MIDDLE_SHARES) if is_ragged else (large, MIDDLE_SHARES_OF_LARGE)
     count, most = count_of(problem, tiles), max(1, problem.k // LEAST_SHARE)
-    if not is_ragged and count <= WAVE:
+    if not is_ragged and count <= device.multiprocessors:
         return None  # about 960 x 960: as good without
 
     def waves(shares: int) -> float:
-        return -(-count * shares // WAVE) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
+        return -(-count * shares // device.multiprocessors) / shares + (
+            EACH_SHARE * shares if shares > 1 else NOT_SHARED
+        )
 
     return tiles, {"shares": min((x for x in numbers if x <= most), key=waves, default=1), "wave": ENDLESS}
 
 
-def _of_triangle(problem: Problem, tiles: Launch, blocks: int, count: int) -> dict[str, int]:
+def _of_triangle(problem: Problem, tiles: Launch, blocks: int, count: int, device: Device) -> dict[str, int]:
     """Return how many blocks share a tile of a triangle of `count` tiles."""
-    if count > SCARCE_TILES:
-        return sharing(problem, tiles, blocks)
-    fill = max(SHARES_OF_SCARCE, WAVE * blocks // max(count, 1))
+    if count > SCARCE_WAVES * device.multiprocessors:
+        return sharing(problem, tiles, blocks, device)
+    fill = max(SHARES_OF_SCARCE, device.multiprocessors * blocks // max(count, 1))
     return {"shares": max(1, min(fill, problem.k // LEAST_SHARE_OF_FEW)), "wave": ENDLESS}
 
 
@@ -172,7 +185,7 @@ def count_of(problem: Problem, tiles: Launch) -> int:
     return count_tiles(problem.m, problem.n, tiles.bm, tiles.bn, triangle=problem.triangle == "d")
 
 
-def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
+def sharing(problem: Problem, tiles: Launch, blocks: int, device: Device) -> dict[str, int]:
     """Return how many blocks share each of the tiles that whole waves leave over, and the tiles of a wave.
 
     The time of a product is counted in waves: a share takes its part of one. If all tiles fit on the GPU at once, a
@@ -184,18 +197,20 @@ def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
     tiles : Launch
     blocks : int
         Blocks that are to fit on a multiprocessor at once.
+    device : Device
     """
+    one_each = device.multiprocessors
     count = count_of(problem, tiles)
-    room, most = WAVE * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
+    room, most = one_each * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
 
     def waves(shares: int, shared: int) -> float:
         fold = FOLD_STEPS + FOLD_STEPS_EACH * shares * shared if shares > 1 else 0
-        return (-(-count * shares // WAVE) + WAIT) / shares + fold / problem.k
+        return (-(-count * shares // one_each) + WAIT) / shares + fold / problem.k
 
-    choices = [(waves(1, 0) - LEAST_GAIN, WHOLE)]
-    for wave in (WAVE, room) if count < room else (WAVE,):
+    choices = [(waves(1, 0) - LEAST_GAIN, whole(device))]
+    for wave in (one_each, room) if count < room else (one_each,):
         rest = count % wave
-        parts = WAVE if wave == WAVE and count < room else MOST_PARTS
+        parts = one_each if wave == one_each and count < room else MOST_PARTS
         numbers = range(min(most, parts // rest if rest else 0), 1, -1)
         choices += [(waves(shares, rest), {"shares": shares, "wave": wave}) for shares in numbers]
     return min(choices, key=lambda choice: choice[0])[1]

@@ -6,6 +6,7 @@ from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning import stored as tuning_stored
+from harness.tuning.device import Device
 from harness.tuning.gpu.sharing import sharing
 
 # Elements of C from which on there are tiles enough for any GPU: 1536 x 1536. Tiles found for one such product suit
@@ -23,7 +24,7 @@ def kind(problem: Problem) -> str:
     return f"{8 * problem.dtype.itemsize}-bit {pair_kind}"
 
 
-def with_stored(plan: Plan, arch: str) -> Plan:
+def with_stored(plan: Plan, arch: str, device: Device) -> Plan:
     """Return `plan` with the numbers stored for its kind and `arch`; unchanged if there are none, or `arch` is empty.
 
     Which tiles are left over, and how many blocks share them, follows from these. Numbers that make no legal plan
@@ -40,6 +41,6 @@ def with_stored(plan: Plan, arch: str) -> Plan:
         launch, blocks = tiled.launch, tiled.options["blocks"]
         assert launch is not None
         assert isinstance(blocks, int)
-        return tiled.override(sharing(problem, launch, blocks))
+        return tiled.override(sharing(problem, launch, blocks, device))
     except PlanError:
         return plan

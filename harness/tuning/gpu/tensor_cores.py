@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
+from harness.tuning.device import Device
 
 
 class TensorCoreNumbers(NamedTuple):
@@ -148,16 +149,13 @@ CAREFUL = Launch(bm=32, bn=32)
 # Rows of tiles that are walked through column by column: of mma.sync; of wgmma, whose clusters are several of them.
 GROUP, GROUPS = 8, 16
 
-# Multiprocessors that small tiles are meant to occupy: those of an H100 or H200.
-MULTIPROCESSORS = 132
-
 
 def is_aligned(problem: Problem) -> bool:
     """Return whether all lines of A and B as they lie begin at multiples of 16 bytes, if the first ones do."""
     return not any(line * problem.input_dtype.itemsize % 16 for line in problem.lines[:2])
 
 
-def tensor_core_launch(problem: Problem) -> Launch:
+def tensor_core_launch(problem: Problem, device: Device) -> Launch:
     """Choose the large tiles if there is one for each multiprocessor, else the small ones.
 
     16-bit elements, integers: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
@@ -165,30 +163,30 @@ def tensor_core_launch(problem: Problem) -> Launch:
     numbers = NUMBERS[problem.input_dtype.name]
     if needs_wgmma(problem):
         rounds_large, rounds_small = (
-            rounds(problem, x, edge_lines(problem, x)) for x in (numbers.large, numbers.small)
+            rounds(problem, x, edge_lines(problem, x, device), device) for x in (numbers.large, numbers.small)
         )
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
     large = count(problem, numbers.large)
     is_double = problem.input_dtype.name == "float64"
-    if not (is_busy(large) if is_double else large >= MULTIPROCESSORS):
+    if not (is_busy(large, device) if is_double else large >= device.multiprocessors):
         return numbers.small
     whole = WHOLE_TILES
     is_whole = problem.m % whole.bm == problem.n % whole.bn == problem.k % whole.bk == 0
     return whole if is_double and is_whole else numbers.large
 
 
-def edge_lines(problem: Problem, launch: Launch) -> int:
+def edge_lines(problem: Problem, launch: Launch, device: Device) -> int:
     """Return how many rows and columns beyond whole tiles idle warps compute: some, if that saves a round of tiles."""
     if not (problem.is_mixed and problem.input_dtype.kind in "iu") or problem.triangle:
         return 0
-    return EDGE_LINES if rounds(problem, launch, EDGE_LINES) < rounds(problem, launch, 0) else 0
+    return EDGE_LINES if rounds(problem, launch, EDGE_LINES, device) < rounds(problem, launch, 0, device) else 0
 
 
-def rounds(problem: Problem, launch: Launch, lines: int) -> int:
+def rounds(problem: Problem, launch: Launch, lines: int, device: Device) -> int:
     """Return how many tiles the busiest multiprocessor computes, without `lines` at the edges (`without_edges`)."""
     m, n = without_edges(problem.m, problem.n, launch, lines)
     tiles = count_tiles(m, n, launch.bm, launch.bn, triangle=problem.triangle == "d")
-    return -(-tiles // MULTIPROCESSORS)
+    return -(-tiles // device.multiprocessors)
 
 
 def without_edges(m: int, n: int, launch: Launch, lines: int) -> tuple[int, int]:
@@ -216,9 +214,9 @@ def depth_of(problem: Problem, launch: Launch) -> int:
     return WHOLE_DEPTH if launch == WHOLE_TILES else DEPTH[problem.input_dtype.name]
 
 
-def is_busy(tiles: int) -> bool:
+def is_busy(tiles: int, device: Device) -> bool:
     """Return whether so many tiles, one a multiprocessor at a time, leave few multiprocessors idle in the last wave."""
-    return tiles >= BUSY * MULTIPROCESSORS * -(-tiles // MULTIPROCESSORS)
+    return tiles >= BUSY * device.multiprocessors * -(-tiles // device.multiprocessors)
 
 
 def brought_tiles(problem: Problem) -> Launch:
@@ -243,13 +241,13 @@ def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
     return frozenset(x for x in "ab" if uses[unit][x] < TURNED_FROM)
 
 
-def suits_hopper(problem: Problem) -> bool:
+def suits_hopper(problem: Problem, device: Device) -> bool:
     """Return whether a method of Hopper alone is faster: wgmma, whose operands a pass prepares, or the copy engine."""
     m, n, name = problem.m, problem.n, problem.input_dtype.name
     launch = HOPPER_TILES[name]
     tiles = count(problem, launch)
     if name == "float64":
-        return is_busy(tiles)
+        return is_busy(tiles, device)
     return tiles >= HOPPER_FROM[name] and (name == "bool" or m * n >= SPLIT_USES * (m + n))
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.problem import Problem
+from harness.tuning.device import Device
 from harness.tuning.gpu.thin_model import (
-    CLUSTERED,
-    MULTIPROCESSORS,
     Choice,
     Costs,
     Tile,
@@ -47,7 +46,7 @@ SMALL_SIDE = 32
 
 # Products that are thin, flat or deep: a side of C is at most NARROW, or MIDDLE and the other is so many times as long;
 # k is at most SHORT, or so many times as long as the sides of C, which has few tiles.
-NARROW, MIDDLE, FLAT, SHORT, DEEP, FEW_ELEMENTS = 128, 512, 8, 32, 4, 66 * 128 * 128
+NARROW, MIDDLE, FLAT, SHORT, DEEP, ELEMENTS_OF_FEW = 128, 512, 8, 32, 4, 128 * 128
 
 
 class Stagger(NamedTuple):
@@ -112,13 +111,15 @@ class Kind(NamedTuple):
         return is_narrow and (launch.bm == rows or launch.bm >= self.least)
 
 
-def measured(problem: Problem, kinds: Mapping[str, Kind]) -> tuple[str, Choice] | None:
+def measured(problem: Problem, kinds: Mapping[str, Kind], device: Device) -> tuple[str, Choice] | None:
     """Return the kind by name, and the choice, that was fastest at the nearest measured product; None: none is near.
 
     Measured were products of plus_times; those of float16 count as bfloat16.
     """
     dtype = "bfloat16" if problem.is_mixed else problem.input_dtype.name
     sizes, found = (problem.m, problem.n, problem.k), []
+    if not device.is_measured:
+        return None
     for of, numbers in _fastest().get(dtype, {}).items():
         far = max(abs(math.log(x / y)) for x, y in zip(sizes, of, strict=True)) if min(sizes) else math.inf
         _, n, k = of
@@ -142,21 +143,23 @@ def _fastest() -> dict[str, dict[tuple[int, ...], list[int]]]:
     }
 
 
-def choose(problem: Problem, kind: Kind, *, can_share: bool = True) -> Choice:
+def choose(problem: Problem, kind: Kind, device: Device, *, can_share: bool = True) -> Choice:
     """Return the tile, and the shares of k, of least time.
 
     Parameters
     ----------
     problem : Problem
     kind : Kind
+    device : Device
     can_share : bool
         Whether blocks may share k.
     """
-    found = min(choices(problem, kind, can_share=can_share), key=lambda choice: time_s(problem, choice, kind.costs))
+    thought_of = choices(problem, kind, device, can_share=can_share)
+    found = min(thought_of, key=lambda choice: time_s(problem, choice, kind.costs, device))
     return found._replace(stagger=kind.stagger.of(problem, found))
 
 
-def choices(problem: Problem, kind: Kind, *, can_share: bool = True) -> Iterator[Choice]:
+def choices(problem: Problem, kind: Kind, device: Device, *, can_share: bool = True) -> Iterator[Choice]:
     """Yield all choices that are thought of: for small products one tile, so that sizes share kernels."""
     is_small = max(problem.m, problem.n, problem.k) <= NARROW
     square = [tile for tile in kind.tiles if is_small and tile.launch.bm == tile.launch.bn == SMALL_SIDE]
@@ -164,31 +167,31 @@ def choices(problem: Problem, kind: Kind, *, can_share: bool = True) -> Iterator
     for tile in square or [tile for tile in kind.tiles if kind.suits(tile, problem)]:
         for together in kind.together if can_share else (1,):
             is_alone = kind.is_alone and together > 1
-            if is_alone and together * count_blocks(problem, tile) > CLUSTERED.get(together, MULTIPROCESSORS):
+            if is_alone and together * count_blocks(problem, tile) > device.alone(together):
                 continue
-            for shares in [1] if is_alone else _shares(problem, tile, together, can_share):
+            for shares in [1] if is_alone else _shares(problem, tile, together, can_share, device):
                 yield Choice(tile, shares, together)
         for cluster in kind.clusters[1:]:
             if tiles_along(problem, tile) >= cluster:
-                for shares in _shares(problem, tile, 1, can_share):
+                for shares in _shares(problem, tile, 1, can_share, device):
                     yield Choice(tile, shares, cluster=cluster)
 
 
-def _shares(problem: Problem, tile: Tile, together: int, can_share: bool) -> list[int]:
+def _shares(problem: Problem, tile: Tile, together: int, can_share: bool, device: Device) -> list[int]:
     """Return the numbers of shares that are thought of: a few, and those that give each multiprocessor equally many."""
     if not can_share:
         return [1]
-    one_each = MULTIPROCESSORS / (count_blocks(problem, tile) * together)
+    one_each = device.multiprocessors / (count_blocks(problem, tile) * together)
     most = problem.k // (LEAST_TILES * tile.launch.bk * together)
     fill = {int(one_each * times) for times in (0.5, 1, 2, tile.blocks / 2, tile.blocks)}
     return sorted({1} | {x for x in (*FEW_SHARES, *fill) if 1 < x <= most})
 
 
-def is_thin(problem: Problem) -> bool:
+def is_thin(problem: Problem, device: Device) -> bool:
     """Return whether a product is thin, flat or deep: other rules are for products with many tiles and a long k."""
     if problem.triangle == "d":
         return False
     least, most = sorted((problem.m, problem.n))
     is_narrow = least <= NARROW or (least <= MIDDLE and most >= FLAT * least)
-    is_deep = problem.m * problem.n <= FEW_ELEMENTS and problem.k >= DEEP * most
+    is_deep = problem.m * problem.n <= device.multiprocessors // 2 * ELEMENTS_OF_FEW and problem.k >= DEEP * most
     return is_narrow or is_deep or problem.k <= SHORT

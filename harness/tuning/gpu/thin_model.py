@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 from harness.plan import WARP, Launch, count_tiles
 from harness.problem import Problem
+from harness.tuning.device import MEASURED, Device
 
-# Multiprocessors of an H200, and bytes that rows must begin at a multiple of to be read and written at once.
-MULTIPROCESSORS, ALIGNMENT = 132, 16
-
-# Blocks of clusters of so many that are alone on their multiprocessors: clusters lie within groups of 16 or 18 of
-# these. Fitted to 361 launches of tensor_core_half_mma.cu (H200, 2026-11-23).
-CLUSTERED = {4: 124, 8: 112}
+# Bytes that rows must begin at a multiple of to be read and written at once.
+ALIGNMENT = 16
 
 # Bytes of a line of memory and of its sectors, and those of all operands that L2 holds whole, or holds none of, of a
 # product that is repeated.
@@ -90,6 +87,8 @@ class Costs(NamedTuple):
         Time of copies of operands whose rows are not aligned, where the kernel needs them, and that for each byte.
     norm : float
         Pairs, memory and fetches overlap: the time of all is the norm of this order of the time of each.
+    speed : str
+        The rate of a `Device` by which the rates of tiles are scaled for chips that were not measured.
     """
 
     launch_s: float = 1.8e-6
@@ -111,6 +110,7 @@ class Costs(NamedTuple):
     copy_s: float = 0
     copy_byte_s: float = 0
     norm: float = 2.5
+    speed: str = "single"
 
 
 class Choice(NamedTuple):
@@ -126,24 +126,25 @@ class Choice(NamedTuple):
     cluster: int = 1
 
 
-def time_s(problem: Problem, choice: Choice, costs: Costs) -> float:
+def time_s(problem: Problem, choice: Choice, costs: Costs, device: Device) -> float:
     """Return the time of a product [s], by the model."""
+    faster, of_memory = device.speed[costs.speed], device.speed["memory"]
     tile, (each, shares) = choice.tile, _steps(problem, choice)
     launch, narrow, wide = tile.launch, problem.input_dtype.itemsize, problem.dtype.itemsize
     m, n, k = problem.m, problem.n, problem.k
     ragged_a, ragged_b, ragged_c = is_ragged(problem, *problem.lines)
     blocks = shares * choice.together * count_blocks(problem, tile, choice.cluster)
-    at_once = CLUSTERED.get(choice.together * choice.cluster, MULTIPROCESSORS)
+    at_once = device.alone(choice.together * choice.cluster)
     waves, rest = divmod(blocks, at_once * tile.blocks)
     least = min(tile.warps * WARP / tile.threads, tile.blocks)  # fewer blocks of a multiprocessor take as long
     last = max(math.ceil(rest / at_once), least) if rest else 0
     pairs = (waves * tile.blocks + last) * launch.bm * launch.bn * (each * launch.bk + costs.ends)
     slower = (costs.ragged_a if ragged_a else 1) * (costs.ragged_b if ragged_b else 1)
-    product_s = pairs * MULTIPROCESSORS / tile.rate * slower + costs.wave_s * (waves + (rest > 0))
+    product_s = pairs * MEASURED.multiprocessors / (tile.rate * faster) * slower + costs.wave_s * (waves + (rest > 0))
     written = wide * m * n / costs.write * (costs.ragged_c if ragged_c else 1)
     read = narrow * k * (m + n)
     far = min(max((read + wide * m * n - IN_L2[0]) / (IN_L2[1] - IN_L2[0]), 0), 1) if costs.near else 1
-    memory_s = read * (far / costs.read + (1 - far) / (costs.near or 1)) + written
+    memory_s = (read * (far / costs.read + (1 - far) / (costs.near or 1)) + written) / of_memory
     in_common, own = (launch.bm, launch.bn) if tile.is_transposed else (launch.bn, launch.bm)
     fetch_s = narrow * blocks * each * launch.bk * (in_common / choice.cluster + own) / costs.fetch
     fetch_s *= costs.crossing if _crosses_lines(problem, tile) else 1

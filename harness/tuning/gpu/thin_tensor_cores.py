@@ -6,6 +6,7 @@ import dataclasses
 from typing import NamedTuple
 
 from harness.problem import Problem
+from harness.tuning.device import Device
 from harness.tuning.gpu import half_panels, tensor_cores, thin, thin_model, thin_tiles
 
 # Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
@@ -33,7 +34,7 @@ class ThinChoice(NamedTuple):
     cluster: int
 
 
-def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
+def thin_choice(problem: Problem, device: Device, *, is_hopper: bool) -> ThinChoice | None:
     """Return the kind of kernel and the tile of a product that is thin, flat or deep; else None.
 
     Of 16-bit elements also those whose large tiles do not fill a GPU more than once, or that have one stage along k.
@@ -41,9 +42,9 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     name = problem.input_dtype.name
     if name not in THIN or problem.triangle == "d":
         return None
-    is_thin = thin.is_thin(problem)
+    is_thin = thin.is_thin(problem, device)
     is_small = problem.is_mixed and (
-        tensor_cores.count(problem, tensor_cores.NUMBERS[name].large) <= tensor_cores.MULTIPROCESSORS
+        tensor_cores.count(problem, tensor_cores.NUMBERS[name].large) <= device.multiprocessors
         or problem.k <= tensor_cores.STAGE_STEPS["float16"]
     )
     if not (is_thin or is_small):
@@ -53,12 +54,12 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
         kinds = {"wgmma": kinds["wgmma"]}
     if name == "float64" and is_hopper and tensor_cores.is_aligned(problem):
         kinds = {"mma": thin_tiles.DOUBLE_TMA}
-    known = thin.measured(problem, kinds)
-    found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
-    times = {unit: (thin_model.time_s(problem, choice, kinds[unit].costs), choice) for unit, choice in found}
-    of_rows = half_panels.choose(problem) if problem.is_mixed and not known else None
+    known = thin.measured(problem, kinds, device)
+    found = [known] if known else [(unit, thin.choose(problem, kind, device)) for unit, kind in kinds.items()]
+    times = {unit: (thin_model.time_s(problem, choice, kinds[unit].costs, device), choice) for unit, choice in found}
+    of_rows = half_panels.choose(problem, device) if problem.is_mixed and not known else None
     if of_rows is not None:
-        times["panels"] = half_panels.time_s(problem, of_rows), of_rows
+        times["panels"] = half_panels.time_s(problem, of_rows, device), of_rows
     unit = min(times, key=lambda unit: times[unit][0])
     choice = times[unit][1]
     return ThinChoice(unit, _with_room(problem, choice.tile), *choice[1:])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
-from harness.tuning.gpu.thin_model import MULTIPROCESSORS
+from harness.tuning.device import Device
 
 # Bytes that a copy takes at once, and of the elements that panels are for.
 GRANULE_BYTES, SIZES = 16, (4, 8)
@@ -73,8 +73,8 @@ def stage_bytes(launch: Launch, itemsize: int) -> int:
     return launch.stages * launch.bm * (launch.bk * itemsize + GRANULE_BYTES)
 
 
-def choose(problem: Problem, most_bytes: int, *, is_fused: bool) -> WarpPanels | None:
-    """Return the panels of a product, whose block takes `most_bytes` of shared memory at most; None: tiles suit it.
+def choose(problem: Problem, device: Device, *, is_fused: bool) -> WarpPanels | None:
+    """Return the panels of a product; None: tiles suit it.
 
     `is_fused`: a pair is one instruction over float32.
     """
@@ -92,7 +92,7 @@ def choose(problem: Problem, most_bytes: int, *, is_fused: bool) -> WarpPanels |
         suits_high = is_fused or is_long if lanes == FEW_LANES else is_fused and not is_long
         if rows == HIGH and not (suits_high and m >= HIGH_FROM and itemsize == min(SIZES)):
             continue
-        of = panels(problem, lanes, rows * lanes // WARP, _chunks(problem), most_bytes)
+        of = panels(problem, lanes, rows * lanes // WARP, _chunks(problem), device)
         if of is not None and of.most_warps >= FEWEST_WARPS and (rows < HIGH or of.warps >= HIGH_WARPS):
             return of
     return None
@@ -124,7 +124,7 @@ def _chunks(problem: Problem) -> tuple[int, int]:
     return OF_LONG_K if problem.k >= LONG_K and problem.dtype.itemsize == min(SIZES) else CHUNKS
 
 
-def panels(problem: Problem, lanes: int, rows: int, chunks: tuple[int, int], most_bytes: int) -> WarpPanels | None:
+def panels(problem: Problem, lanes: int, rows: int, chunks: tuple[int, int], device: Device) -> WarpPanels | None:
     """Return panels with so many rows of a thread; None: B leaves no room for them.
 
     A block has no more warps than finish their panels together: 2500 panels of 132 multiprocessors are two for each of
@@ -134,10 +134,10 @@ def panels(problem: Problem, lanes: int, rows: int, chunks: tuple[int, int], mos
     launch = Launch(
         bm=WARP // lanes * rows, bn=lanes * columns, bk=chunk_bytes // itemsize, tm=rows, tn=columns, stages=stages
     )
-    room = most_bytes - shared_bytes(launch, problem.k, 0, itemsize)
+    room = device.shared_memory - shared_bytes(launch, problem.k, 0, itemsize)
     most = min(MOST_WARPS, room // stage_bytes(launch, itemsize))
     if most < 1:
         return None
-    of_multiprocessor = -(-problem.m // launch.bm) / MULTIPROCESSORS
+    of_multiprocessor = -(-problem.m // launch.bm) / device.multiprocessors
     rounds = math.ceil(of_multiprocessor / most)
     return WarpPanels(launch, lanes, max(1, math.ceil(of_multiprocessor / rounds)), most)

@@ -7,6 +7,7 @@ import itertools
 import math
 from typing import NamedTuple
 
+from harness.tuning.device import Device
 from harness.tuning.gpu.matrix_vector.costs import (
     BLOCK,
     CACHED,
@@ -80,7 +81,7 @@ class ColumnsLaunch(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def columns_launch(
-    count: int, k: int, itemsize: int, step: int, aligned: int, *, beside: int, loads: int, shares: int
+    count: int, k: int, itemsize: int, step: int, aligned: int, device: Device, *, beside: int, loads: int, shares: int
 ) -> ColumnsLaunch:
     """Choose how to take the columns of a matrix whose columns lie side by side.
 
@@ -90,6 +91,7 @@ def columns_launch(
         Columns, and lines of the matrix.
     itemsize, step, aligned : int
         As in `rows_launch`; `step` is the distance of lines.
+    device : Device
     beside, loads, shares : int
         Threads side by side, loads in flight, blocks that share a window; 0: chosen here.
     """
@@ -116,8 +118,8 @@ def columns_launch(
         for share in shares_up_to(most) if not shares else [max(1, min(shares, most))]:
             flight = min(lines * depth_of_loads, max(1, k // share)) * slots * WIDEST
             depth = max(1, ceil_div(ceil_div(k, share), lines)) * lines
-            cost = penalty * cost_s(size, ceil_div(count, window), share, flight, window, costs)
-            cost *= unevenness(share, UNEVEN) if is_large and window >= count else 1.0
+            cost = penalty * cost_s(size, ceil_div(count, window), share, flight, window, device, costs)
+            cost *= unevenness(share, UNEVEN, device) if is_large and window >= count else 1.0
             cost = max(cost, LINE_S * depth / lines)
             found.append((cost, ColumnsLaunch(window, slots, lines, width, depth_of_loads, share, depth)))
     _, best = min(found)

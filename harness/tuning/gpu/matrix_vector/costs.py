@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from harness.tuning.device import Device
+
 # Threads of a block of the tuned kernels, and bytes that one load of a thread takes at most.
 BLOCK, WIDEST = 256, 16
 
-# Multiprocessors of an H200, and what it reads a second.
-MULTIPROCESSORS, BYTES_A_SECOND = 132, 4.57e12
+# Bytes that an H200 reads in a second.
+BYTES_A_SECOND = 4.57e12
 
 # Bytes in flight that memory needs: with b of them a product takes (1 + (in_flight / b)^6)^(1/6) as long as at best. A
 # block with 32 KiB in flight brings 39 GB/s, one with 64 KiB 54: what is beyond full_flight counts as its square root.
@@ -18,7 +20,7 @@ SHARPNESS = 6
 
 # More blocks than a turn of them cost `turn` of the time for each turn, up to three; a block 0.5 us while others wait.
 #   x A of 10000^2   237 blocks 94.8 us, 316 98.2, 474 103.1, 632 99.2      8191^2   264 65.7, 396 67.5, 528 71.1
-TURN, MOST_TURNS, QUEUED, BLOCK_S = 2 * MULTIPROCESSORS, 3, 3 * MULTIPROCESSORS, 0.5e-6
+TURN, MOST_TURNS, QUEUED, BLOCK_S = 2, 3, 3, 0.5e-6  # TURN and QUEUED: blocks of a multiprocessor
 
 
 class LoadCosts(NamedTuple):
@@ -78,7 +80,9 @@ SHARES = (
 )
 
 
-def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int, costs: LoadCosts = CACHED) -> float:
+def cost_s(
+    size: int, blocks: int, shares: int, flight: int, sums: int, device: Device, costs: LoadCosts = CACHED
+) -> float:
     """Return the time that a product takes beyond a launch [s], by the numbers above.
 
     Parameters
@@ -91,16 +95,17 @@ def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int, costs: L
         Bytes that a block has in flight.
     sums : int
         Elements of y of a group.
+    device : Device
     costs : LoadCosts
     """
-    total = blocks * shares
+    total, turn, queue = blocks * shares, TURN * device.multiprocessors, QUEUED * device.multiprocessors
     effective = min(flight, costs.full_flight) * math.sqrt(max(1.0, flight / costs.full_flight))
     starved = math.pow(1 + math.pow(costs.in_flight / (total * effective), SHARPNESS), 1 / SHARPNESS)
-    turns = 1 + costs.turn * min(ceil_div(total, TURN) - 1, MOST_TURNS)
-    uneven = unevenness(total, costs.uneven * flight / costs.full_flight)
-    queued = BLOCK_S * max(0, total - QUEUED) / QUEUED
+    turns = 1 + costs.turn * min(ceil_div(total, turn) - 1, MOST_TURNS)
+    uneven = unevenness(total, costs.uneven * flight / costs.full_flight, device)
+    queued = BLOCK_S * max(0, total - queue) / queue
     shared = SHARE_S + PART_S * shares * sums if shares > 1 else 0.0
-    return size / BYTES_A_SECOND * starved * turns * uneven + queued + shared
+    return size / (BYTES_A_SECOND * device.speed["memory"]) * starved * turns * uneven + queued + shared
 
 
 def shares_up_to(most: int) -> list[int]:
@@ -108,9 +113,9 @@ def shares_up_to(most: int) -> list[int]:
     return [shares for shares in SHARES if shares <= max(1, most)]
 
 
-def unevenness(blocks: int, share: float) -> float:
+def unevenness(blocks: int, share: float, device: Device) -> float:
     """Return how much longer so many blocks take than ones that all multiprocessors have equally many of."""
-    return 1 + share * (ceil_div(blocks, MULTIPROCESSORS) * MULTIPROCESSORS / blocks - 1)
+    return 1 + share * (ceil_div(blocks, device.multiprocessors) * device.multiprocessors / blocks - 1)
 
 
 def ceil_div(x: int, y: int) -> int:

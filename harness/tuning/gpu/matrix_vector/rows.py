@@ -6,12 +6,13 @@ import functools
 import math
 from typing import NamedTuple
 
-from harness.tuning.gpu.matrix_vector.costs import BLOCK, MULTIPROCESSORS, WIDEST, ceil_div, cost_s, shares_up_to
+from harness.tuning.device import Device
+from harness.tuning.gpu.matrix_vector.costs import BLOCK, WIDEST, ceil_div, cost_s, shares_up_to
 
 # Threads of a row: about eight loads each, but so many threads in all. T rows by Z threads, no sharing:
 #   10^6 x 100    256x1 2627, 64x4 4200, 32x8 4176, 8x32 1965, 1x256 290
 #   10^5 x 1000   2537, 4071, 4353, 4523, 2464          10^4 x 10^4   810, 3149, 4170, 4429, 4512
-LOADS_OF_ROW, FEWEST_THREADS = 8, MULTIPROCESSORS * 512
+LOADS_OF_ROW, FEWEST_THREADS = 8, 512  # threads of a multiprocessor
 
 # Rows of so many elements at least come by 16 bytes wherever they begin, by bytes of an element; others would read x
 # in too many pieces. A x of float64 by 8 bytes: 10001^2 3945, a window of 8000^2 3686, 8192^2 by 16 bytes 4579.
@@ -21,7 +22,7 @@ SHIFTED_FROM = {8: 64, 4: 10_000}
 
 # So many rows take a warp each at most: no barriers. A x of 10^6 x 1000: float32 by 32 threads 4660, float64 by 64
 # threads 4069.
-MANY_ROWS = 1024 * MULTIPROCESSORS
+MANY_ROWS = 1024  # of a multiprocessor
 
 # Rows of narrow loads shorter than this take a warp each at most.
 LONG_NARROW_ROW = 4000
@@ -34,14 +35,14 @@ LONG_NARROW_ROW = 4000
 MOST_SHORT, SHORT_FROM_BYTES, EASY_ROW_BYTES, MANY_THREADS = 128, 4e6, 256, 16
 
 # KiB of a tile, while four blocks are left for each multiprocessor; and bytes of all banks of shared memory.
-TILES, TILES_AT_LEAST, BANKS_BYTES = (8, 16, 32, 40), 4 * MULTIPROCESSORS, 128
+TILES, TILES_AT_LEAST, BANKS_BYTES = (8, 16, 32, 40), 4, 128  # TILES_AT_LEAST: of a multiprocessor
 
 # Very long rows: four of a block at a time, by 64 threads each, read x once for all four, which L1 does not hold. In
 # large matrices so many blocks even out what the last ones leave idle, each of so many bytes at least. us by a row a
 # block to this: float32 200 x 10^6 191.7 to 181.1, 1000 x 10^6 928 to 871; float64 300 x 300000 190.5 to 162.7,
 # 1000 x 10^6 1786 to 1738. Shorter rows lose, float32 1000 x 100000 0.986 of the speed (H200, 2026-11-24).
 VERY_LONG_ROW, FEWEST_VERY_LONG, THREADS_OF_VERY_LONG = 250_000, 64, 64
-LARGE_BYTES, BLOCKS_OF_LARGE, BLOCK_BYTES = 5e8, 128 * MULTIPROCESSORS, 1 << 18
+LARGE_BYTES, BLOCKS_OF_LARGE, BLOCK_BYTES = 5e8, 128, 1 << 18  # blocks of a multiprocessor
 
 # Rows of 8-byte elements. Those that begin anywhere take at most 64 threads, those shorter than MIDDLE_ROW 32, short
 # ones with two loads: 100001 x 999 228.5 to 192.5 us. Speed by 32 to that by 64: 3001^2 1.11, 4097^2 1.01, 20000 x 3001
@@ -97,7 +98,17 @@ class ShortRowsLaunch(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def rows_launch(
-    count: int, k: int, itemsize: int, step: int, aligned: int, *, group: int, loads: int, width: int, shares: int
+    count: int,
+    k: int,
+    itemsize: int,
+    step: int,
+    aligned: int,
+    device: Device,
+    *,
+    group: int,
+    loads: int,
+    width: int,
+    shares: int,
 ) -> RowsLaunch:
     """Choose how to take the rows of a matrix.
 
@@ -111,9 +122,11 @@ def rows_launch(
         Distance of rows, in elements.
     aligned : int
         Bytes that the address of the matrix is a multiple of.
+    device : Device
     group, loads, width, shares : int
         0: chosen here; any other number is taken.
     """
+    each = device.multiprocessors
     widest = math.gcd(WIDEST // itemsize, k or WIDEST, step if count > 1 else WIDEST, max(aligned // itemsize, 1))
     full = WIDEST // itemsize
     is_shifted = widest < full and k >= SHIFTED_FROM.get(itemsize, k + 1) and width != 1 and not 0 < group < full - 1
@@ -122,16 +135,18 @@ def rows_launch(
     if not group:
         group = 1
         while group < BLOCK and (
-            group * LOADS_OF_ROW * width < k or (count * group < FEWEST_THREADS and group * 2 * width <= k)
+            group * LOADS_OF_ROW * width < k or (count * group < FEWEST_THREADS * each and group * 2 * width <= k)
         ):
             group *= 2
-        if count >= MANY_ROWS or (width * itemsize < WIDEST and k < LONG_NARROW_ROW):
+        if count >= MANY_ROWS * each or (width * itemsize < WIDEST and k < LONG_NARROW_ROW):
             group = min(group, 32)
         if is_shifted and itemsize == DOUBLE:
             group = min(group, GROUP_OF_MIDDLE if k < MIDDLE_ROW else GROUP_OF_SHIFTED)
         if is_very_long:
             group = min(group, THREADS_OF_VERY_LONG)
-    is_shorter = itemsize == DOUBLE and not is_shifted and k < LONG_ROW and (group == BLOCK or count >= MANY_ROWS)
+    is_shorter = (
+        itemsize == DOUBLE and not is_shifted and k < LONG_ROW and (group == BLOCK or count >= MANY_ROWS * each)
+    )
     is_short = is_shifted and itemsize == DOUBLE and k < SHORT_ROW
     of_double = LOADS_OF_SHORTER if is_shorter else LOADS_OF_SHORT if is_short else 0
     loads = loads or of_double or (4 if width * itemsize == WIDEST else 8)
@@ -140,21 +155,24 @@ def rows_launch(
     shares = min(shares, max(1, ceil_div(k, step_of_group)))
     if not shares:
         flight = BLOCK * loads * width * itemsize
-        shares = min(shares_up_to(most), key=lambda s: cost_s(size, blocks, s, flight, BLOCK // group))
+        shares = min(shares_up_to(most), key=lambda s: cost_s(size, blocks, s, flight, BLOCK // group, device))
         if size > LARGE_BYTES and is_very_long:
-            shares = max(shares, min(most, BLOCKS_OF_LARGE // blocks, size // (blocks * BLOCK_BYTES)))
+            shares = max(shares, min(most, BLOCKS_OF_LARGE * each // blocks, size // (blocks * BLOCK_BYTES)))
     depth = max(1, ceil_div(ceil_div(k, shares), step_of_group)) * step_of_group
     return RowsLaunch(group, width, loads, max(1, ceil_div(k, depth)), depth, is_shifted)
 
 
 @functools.lru_cache(maxsize=4096)
-def short_rows_launch(count: int, k: int, itemsize: int, step: int, *, tile: int) -> ShortRowsLaunch | None:
+def short_rows_launch(
+    count: int, k: int, itemsize: int, step: int, device: Device, *, tile: int
+) -> ShortRowsLaunch | None:
     """Choose how to take short rows that have no gaps between them; None: they are none, or others do as well.
 
     Parameters
     ----------
     count, k, itemsize, step : int
         As in `rows_launch`.
+    device : Device
     tile : int
         KiB of a tile; 0: chosen here, and only where it takes less time.
     """
@@ -165,7 +183,7 @@ def short_rows_launch(count: int, k: int, itemsize: int, step: int, *, tile: int
     is_easy |= math.gcd(k, BANKS_BYTES // max(itemsize, 4)) >= MANY_THREADS
     if not tile and (size < SHORT_FROM_BYTES or is_easy):
         return None
-    fitting = [kib for kib in TILES if size >= TILES_AT_LEAST * kib << 10] or TILES[:1]
+    fitting = [kib for kib in TILES if size >= TILES_AT_LEAST * device.multiprocessors * kib << 10] or TILES[:1]
     found = (_tile_of(kib, k, itemsize) for kib in ((tile,) if tile else fitting))
     return min(found, key=lambda launch: (launch.group, -launch.rows))
 
