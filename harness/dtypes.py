@@ -163,7 +163,7 @@ def named_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         raise ProblemError(
-            f"{name} needs the package ml_dtypes", got="not installed", fix="install the extra 'mixed'"
+            f"{name} needs the package ml_dtypes", got="not installed", fix="pip install ml_dtypes"
         ) from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype

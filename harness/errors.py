@@ -23,7 +23,7 @@ class HarnessError(Exception):
 
     def __init__(self, what: str, *, expected: str = "", got: str = "", fix: str = "") -> None:
         self.what, self.expected, self.got, self.fix = what, expected, got, fix
-        rows = [("expected", expected), ("got", got), ("fix", fix)]
+        rows = [("expected", expected), ("got", here(got)), ("fix", here(fix))]
         super().__init__("\n".join([what, *(f"  {word:<9} {text}" for word, text in rows if text)]))
 
     @classmethod
@@ -95,6 +95,18 @@ class Declined(HarnessError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.status, self.what)
+
+
+def here(text: str) -> str:
+    """Return `text` with the commands of pip and of the harness in it as one gives them here: to this interpreter."""
+    if "pip install" not in text and "python -m harness" not in text:
+        return text
+    import re
+    import shlex
+    import shutil
+
+    python = "python" if shutil.which("python") == sys.executable else shlex.quote(sys.executable or "python")
+    return re.sub(r"(?<![/\w])python -m (?=harness|pip)|(?<!-m )\b(?=pip install)", lambda _: f"{python} -m ", text)
 
 
 def check_imports(what: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from harness.proof.contract import Finding
 from harness.run import machine_info, runner
 
 ROOT = Path(__file__).resolve().parent.parent
+PYTHON = "python" if shutil.which("python") == sys.executable else sys.executable  # as messages name it
 COMMANDS = (
     "list",
     "info",
@@ -284,8 +286,8 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["results", "--export", "/nowhere/cells.csv"], "there is no folder /nowhere; make it first"),
         (["report", "--readme", "/nowhere/README.md"], "'/nowhere/README.md' does not exist"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
-        (["report", "--results", "/nowhere"], "make experiments"),
-        (["bench-compare"], "BASE=origin/main"),
+        (["report", "--results", "/nowhere"], f"fix       {PYTHON} -m harness run, or --results FOLDER"),
+        (["bench-compare"], f"{PYTHON} -m harness bench-compare origin/main"),
         (["bench-compare", "HEAD", "--problem", "min_plus 512"], "min_plus float32 512"),
         (["bench-compare", "HEAD", "--problem", "min_plus float33 512"], "'float33'"),
         (["tune", "--forget", "--dry-run"], "exclude one another"),
@@ -296,7 +298,7 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["calibrate", "--slowdown", "nan"], "nan is no number"),
         (["bench-compare", "HEAD", "--problem", "min_plus float32 0"], "or sizes, above 0"),
         (["results", "--json", "--export", "cells.csv"], "give one of them"),
-        (["plot", "--results", "/nowhere", "--preset", "full"], "make experiments PRESET=full"),
+        (["plot", "--results", "/nowhere", "--preset", "full"], f"{PYTHON} -m harness run --preset full, or"),
         (["compare", "--contenders", "cpu-simd", "cpu-numpy"], "Missing argument 'OLD'"),
         (["lst"], "No such command 'lst'"),
         (["list", "--jsn"], "--jsn"),

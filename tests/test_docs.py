@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -215,6 +217,21 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):(?!=)", text, re.MULTILINE))
 
 
+def test_messages_name_commands_that_work_where_they_are_printed():
+    """An installed copy has no Makefile, and no index has this project: packages are named that one has."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    known = {re.split(r"[>;\s]", item)[0] for items in extras.values() for item in items} | {"nvidia-cublas"}
+    places = [ROOT / "harness", ROOT / "backends", ROOT / "experiments" / "_parts"]
+    for path in (path for place in places for path in place.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        comments = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in comments]
+        for text in (str(node.value) for node in texts):
+            assert not re.search(rf"\bmake ({'|'.join(targets())})\b|gemm-harness\[", text), f"{path}: {text}"
+            for packages in re.findall(r"pip install ([^,;:]+)", text):
+                assert {*shlex.split(packages)} <= known, f"{path}: {text}"
+
+
 def test_make_help_lists_every_target():
     answer = shell(["make", "help"], ROOT)
     assert answer.returncode == 0
@@ -352,8 +369,6 @@ def test_make_keeps_one_mpi_library_in_an_environment(installed, mpi, said, unin
 
 def test_what_is_installed_is_pinned():
     """Every dependency of pyproject.toml, extras included, has its version in constraints.txt."""
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = [
         *project["dependencies"],

@@ -96,7 +96,7 @@ def apsp(*, graph: Mapping[str, Any], method: str, threads: int, backend: str = 
         compute()  # compiles the kernel
     else:
         if not _has_scipy():
-            raise Declined("missing", "package scipy is not installed: pip install 'gemm-harness[peers]'")
+            raise Declined("missing", "package scipy is not installed: pip install scipy")
         compute = distances_by(method, weights)
     oracle = "floyd_warshall" if method == "dijkstra" else "dijkstra"
     known = oracle if _has_scipy() else "definition"

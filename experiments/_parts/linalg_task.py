@@ -151,7 +151,7 @@ def algorithm(
         synchronize = _synchronize
     own = {**(options or {}), "backend": method, "threads": threads if where == HOST else None}
     if own.get("factor_dtype") == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
-        raise Declined("missing", "package ml_dtypes is not installed: pip install 'gemm-harness[mixed]'")
+        raise Declined("missing", "package ml_dtypes is not installed: pip install ml_dtypes")
     size = n**2 * columns if name == "trsm" else n**3
     unit = float(np.finfo("float64" if name == "refine" else dtype).eps)
     facts: dict[str, Any] = {"operations": chosen.operations * size, "bytes_moved": 2 * arrays["a"].nbytes}

@@ -64,7 +64,7 @@ class Selection:
         recorded = {name for _, records in stores for name in records.experiments()}
         _require(self.experiments, recorded, f"{results}: not recorded")
         if not stores:
-            raise StoreError(f"{results}: no results", fix="make experiments, or --results FOLDER")
+            raise StoreError(f"{results}: no results", fix="python -m harness run, or --results FOLDER")
         met = _Met(self)
         for slug, records in stores:
             for name in records.experiments():

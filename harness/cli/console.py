@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.errors import here
+
 if TYPE_CHECKING:  # `list` is quicker without the contract
     from harness.proof.contract import Finding
     from harness.registry import Entry
@@ -90,7 +92,7 @@ def print_backends(entries: Iterable[Entry]) -> None:
     """Print the backends as a table, those that failed to load last."""
     rows = []
     for record in map(describe, entries):
-        step, available = record["step"], record["missing"] or "yes"
+        step, available = record["step"], here(record["missing"] or "yes")
         if step is None:
             available = f"failed: {available}"
         rows.append((record["name"], str(step or ""), available, record["idea"] or "", record["source"] or ""))

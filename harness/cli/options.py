@@ -144,12 +144,12 @@ def recorded(
     absent = [name for name in chosen if name not in slugs]
     if absent or not slugs:
         of_preset = f" of preset {preset}" if preset else ""
-        mistyped = slugs and THIS not in machines
+        mistyped, to_preset = slugs and THIS not in machines, f" --preset {preset}" if preset else ""
         raise StoreError(
             f"{results}: no {'such machine' if slugs else 'results'}{of_preset}",
             expected=f"one of {', '.join(slugs)}" if slugs else "",
             got=", ".join(absent),
-            fix="" if mistyped else f"make experiments{f' PRESET={preset}' if preset else ''}, or --results FOLDER",
+            fix="" if mistyped else f"python -m harness run{to_preset}, or --results FOLDER",
         )
     for slug in chosen:
         stores = presets.stores_of(results, slug, preset)

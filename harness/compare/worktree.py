@@ -65,7 +65,7 @@ class Repository:
             raise RevisionError(
                 "no revision to compare with",
                 expected="a commit, a branch or a tag",
-                fix="make bench-compare BASE=origin/main",
+                fix="python -m harness bench-compare origin/main",
             )
         answer = git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         if answer.returncode:

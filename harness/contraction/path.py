@@ -76,7 +76,7 @@ def _check_way(way: str) -> str:
             f"einsum: path {way!r} is found by opt_einsum, which is not installed",
             expected=", ".join(WAYS),
             got=repr(way),
-            fix="pip install 'gemm-harness[einsum]'",
+            fix="pip install opt_einsum",
         )
     return way
 

@@ -86,7 +86,7 @@ def check_communicator(comm: Any) -> None:
             "distributed.gemm needs MPI",
             expected="mpi4py, and an MPI library",
             got=str(error),
-            fix="make setup MPI=mpich, or pip install mpi4py mpich",
+            fix="pip install mpi4py mpich",
         ) from None
     forget_names()
     if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:

@@ -33,5 +33,5 @@ def converter() -> Any:
 
 def _absent(name: str) -> HarnessError:
     return HarnessError(
-        f"the page needs {name}, which is not installed", fix="make page, or python -m pip install 'gemm-harness[page]'"
+        f"the page needs {name}, which is not installed", fix="pip install altair jinja2 vl-convert-python"
     )

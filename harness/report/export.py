@@ -169,6 +169,6 @@ def _polars() -> Any:
     except ImportError as error:
         raise HarnessError(
             "Parquet needs Polars, which is not installed",
-            fix="python -m pip install 'gemm-harness[export]', or a name that ends in .csv",
+            fix="pip install polars, or a name that ends in .csv",
         ) from error
     return polars

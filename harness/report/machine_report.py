@@ -149,7 +149,8 @@ def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: 
 
 def _undecided(cells: Sequence[Cell]) -> str:
     """Return what the mark of doubt means, and what would remove it."""
-    more = "" if any(cell.preset == "full" for cell in cells) else " `make experiments PRESET=full` takes more samples."
+    is_full = any(cell.preset == "full" for cell in cells)
+    more = "" if is_full else " `python -m harness run --preset full` takes more samples."
     return (
         '"Undecided": the samples are too few, or too far apart, to call the ratios of the sentence faster, slower or '
         f"the same.{more}"

@@ -165,7 +165,7 @@ class Store:
         """
         machines = {record["key"]: record for record in self._fingerprints()}
         if not machines:
-            raise StoreError(f"{self.folder}: no results", fix="make experiments")
+            raise StoreError(f"{self.folder}: no results", fix="python -m harness run")
         runs = [(run["run"], run["machine"]) for run in self._records(RUNS, "run") if run["machine"] in machines]
         return Machine.from_json(machines[max(runs)[1] if runs else max(machines)]["machine"])
 

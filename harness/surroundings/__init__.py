@@ -4,10 +4,11 @@ from harness.surroundings.files import is_there, write_whole
 from harness.surroundings.forks import hold_across_forks
 from harness.surroundings.interpreters import is_main_interpreter
 from harness.surroundings.interrupts import interrupts_held, is_to_end, may_handle
-from harness.surroundings.packages import shadow_of
+from harness.surroundings.packages import INSTALL_CUPY, shadow_of
 from harness.surroundings.working_directory import working_directory
 
 __all__ = [
+    "INSTALL_CUPY",
     "hold_across_forks",
     "interrupts_held",
     "is_main_interpreter",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
+# What computes on a GPU, with the libraries of CUDA, so that a driver is enough.
+INSTALL_CUPY = "pip install 'cupy-cuda13x[ctk]' nvidia-ml-py, or cupy-cuda12x before driver 580"
+
 
 def shadow_of(package: ModuleType) -> dict[str, str]:
     """Return the parts of a message that another module was imported in place of a package of this project.

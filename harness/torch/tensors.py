@@ -12,6 +12,7 @@ import torch
 from harness.api.libraries.gpu import on_stream
 from harness.api.libraries.pytorch import current_stream
 from harness.errors import BackendUnavailable, ProblemError
+from harness.surroundings import INSTALL_CUPY
 
 DEVICES = "cpu", "cuda"
 DTYPES = tuple(
@@ -138,6 +139,6 @@ def cupy() -> Any:
         raise BackendUnavailable(
             "harness.torch.gemm: products of tensors on a GPU need CuPy",
             got="not installed",
-            fix="make setup EXTRAS=cuda13 (or cuda12, by the driver); or tensor.cpu()",
+            fix=f"{INSTALL_CUPY}; or tensor.cpu()",
         ) from None
     return cupy

@@ -2,6 +2,7 @@
 
 import itertools
 import platform
+import re
 import subprocess
 import sys
 
@@ -52,15 +53,12 @@ def test_every_peer_is_listed_with_a_reason_if_it_is_absent(name):
     assert entry.backend is not None
     assert 80 <= entry.backend.step <= 95
     reason = entry.unavailable()
-    wanted = "torch" if name == "cpu-torch" else "'gemm-harness[peers]'"
-    assert reason is None or f"pip install {wanted}" in reason
+    assert reason is None or re.fullmatch(r"package (.+) is not installed: pip install \1", reason)
 
 
 def test_absence_is_found_without_importing():
     assert absent("json") is None
-    assert absent("no_such_module", "no-such-wheel") == (
-        "package no-such-wheel is not installed: pip install 'gemm-harness[peers]'"
-    )
+    assert absent("no_such_module", "no-wheel") == "package no-wheel is not installed: pip install no-wheel"
 
 
 @pytest.mark.parametrize("name", BLAS)

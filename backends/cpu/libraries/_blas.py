@@ -125,7 +125,7 @@ def absent(module: str, package: str = "") -> str | None:
 
 def not_installed(package: str) -> str:
     """Return the reason why a peer is missing."""
-    return f"package {package} is not installed: pip install 'gemm-harness[peers]'"
+    return f"package {package} is not installed: pip install {package}"
 
 
 def is_contiguous(x: np.ndarray) -> bool:

@@ -35,7 +35,7 @@ class Torch(BlasPeer):
 
     def missing(self) -> str | None:
         """Return that PyTorch is not installed, or None."""
-        return "package torch is not installed: pip install torch" if absent("torch") else None
+        return absent("torch")
 
     def declines(self, problem: Problem) -> str | None:
         """Return why PyTorch does not compute `problem`, or None."""

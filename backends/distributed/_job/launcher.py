@@ -33,8 +33,8 @@ def missing() -> str | None:
     try:
         _find_mpi4py()
     except ModuleNotFoundError:
-        return "mpi4py is not installed (make setup MPI=mpich, or MPI=system for an MPI library of your own)"
-    return None if mpiexec() else "no mpiexec in the environment or on PATH (make setup MPI=mpich brings MPICH)"
+        return "mpi4py is not installed: pip install mpi4py mpich, or mpi4py alone beside an MPI library"
+    return None if mpiexec() else "no mpiexec in the environment or on PATH: pip install mpich"
 
 
 @functools.cache

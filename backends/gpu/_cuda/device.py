@@ -15,6 +15,7 @@ import numpy as np
 from harness.errors import BackendUnavailable, PlanError
 from harness.memory import on_free
 from harness.plan import Launch
+from harness.surroundings import INSTALL_CUPY
 from harness.tuning.device import HOPPER, MEASURED, OLDEST, Device, queried
 
 # Handles of the default stream of all threads, which CUDA graphs cannot capture.
@@ -31,7 +32,7 @@ def cupy() -> Any:
         If it is not installed, or cannot be imported.
     """
     if importlib.util.find_spec("cupy") is None:
-        raise BackendUnavailable("CuPy is not installed", fix="make setup EXTRAS=cuda13 (or cuda12, by the driver)")
+        raise BackendUnavailable("CuPy is not installed", fix=INSTALL_CUPY)
     try:
         import cupy as module
     except Exception as error:

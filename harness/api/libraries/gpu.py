@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import BackendUnavailable
 from harness.memory import on_free
+from harness.surroundings import INSTALL_CUPY
 
 
 def cupy() -> Any:
@@ -27,7 +28,7 @@ def cupy() -> Any:
         raise BackendUnavailable(
             "arrays on a GPU are computed with by CuPy, which is not installed",
             got=str(error),
-            fix="make setup EXTRAS=cuda13 (or cuda12, by the driver)",
+            fix=INSTALL_CUPY,
         ) from None
 
 
