@@ -7,9 +7,10 @@ import dataclasses
 from experiments._parts.call_task import CUPY, GEMM, MIN_PLUS, NUMPY, TORCH, contender
 from experiments._parts.gpu import DEVICE
 from experiments._parts.peers import installed, thread_counts
+from harness.dtypes import mixed_dtypes
 from harness.experiment import Budget, Case, Experiment, Figure, Goal, product_case
 from harness.machine import Machine
-from harness.problem import Problem, mixed_dtypes
+from harness.problem import Problem
 
 # Batches of narrow operands on a GPU, by dtypes of operands and sums, and the libraries' name for these.
 NARROW = (("float16", "float32"), ("bfloat16", "float32"))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from experiments._parts.gpu import DEVICE, SUBJECT, VENDOR, or_absent
 from experiments._parts.peers import installed
+from harness.dtypes import mixed_dtypes
 from harness.experiment import Budget, Case, Experiment, Figure, Goal, backend_contender, product_case
 from harness.machine import Machine
-from harness.problem import Problem, mixed_dtypes
+from harness.problem import Problem
 
 PANEL = "ragged panel"
 OF_DOUBLE = (PANEL,)  # shapes that are measured over float64 too
