@@ -78,4 +78,4 @@ def test_prominent_figures_are_drawn_once_their_experiment_is_finished(tmp_path,
     told = _Drawing("quick", tmp_path / "results", tmp_path / "figures").draw("ladder")
     names = ("ladder.svg", "power_of_two.svg")
     assert told == "\n".join(f"figure   {tmp_path / 'figures' / 'here' / name}" for name in names)
-    assert (tmp_path / "figures" / "here" / "ladder.png").exists()
+    assert (tmp_path / "figures" / "here" / "ladder.svg").exists()

@@ -212,7 +212,7 @@ def _outcomes(chosen: list[Experiment], cells: list[Cell], drawn: Collection[Pat
     from harness.analysis import answers
     from harness.cli import console
 
-    files = {path.stem: path for path in drawn if path.suffix == ".svg"}
+    files = {path.stem: path for path in drawn}
     lines = []
     for experiment in _tried(chosen, cells):
         found = answers.by_name(experiment, cells)
@@ -236,9 +236,10 @@ def _print_outcome(chosen: list[Experiment], preset: str, results: Path, figures
 
 
 def _figures(folder: Path, drawn: Collection[Path]) -> str:
+    from harness.analysis import rates
     from harness.cli import console
 
-    return f"figures  {console.shown(folder)}  ({len(drawn)} files)"
+    return f"figures  {console.shown(folder)}  ({rates.plural(len(drawn), 'file')})"
 
 
 class _Drawing:
@@ -257,7 +258,7 @@ class _Drawing:
             drawn = _drawn(chosen, cells, owner, presets.folder_of(self._figures, slug, cells))
         except Exception as error:  # noqa: BLE001 a figure can be drawn later too, and what is not measured cannot
             return f"the figures of {name} could not be drawn: {error}"
-        return "\n".join(f"figure   {path}" for path in drawn if path.suffix == ".svg")
+        return "\n".join(f"figure   {path}" for path in drawn)
 
 
 def _commands(preset: str, results: Path, figures: Path, names: Sequence[str] = ("plot", "report")) -> str:

@@ -8,14 +8,12 @@ import pytest
 from harness.report.figures import sheet
 from harness.report.figures.sheet import Sheet
 
-COARSE_DPI = 30
-
 
 def keep(monkeypatch: pytest.MonkeyPatch, *, until: str = "words") -> dict[str, Sheet]:
     """Have each sheet kept that is saved from now on, by the name of its figure.
 
     `until` says how far it gets, since each step takes as long as the one before: with "words" all texts and lines are
-    drawn, with "layout" panels are given their places too, with "files" both files are written.
+    drawn, with "layout" panels are given their places too, with "files" the file is written.
     """
     kept: dict[str, Sheet] = {}
     save = Sheet.save
@@ -28,7 +26,6 @@ def keep(monkeypatch: pytest.MonkeyPatch, *, until: str = "words") -> dict[str, 
         self.canvas.set_layout_engine("none")
         self.canvas.draw_without_rendering()
 
-    monkeypatch.setattr(sheet, "PNG_DPI", COARSE_DPI)
     monkeypatch.setattr(Sheet, "save", save_and_keep)
     if until != "files":
         monkeypatch.setattr(sheet.Canvas, "savefig", lambda *_, **__: None)

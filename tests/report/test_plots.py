@@ -18,12 +18,12 @@ from harness.analysis import rates as analysis_rates
 from harness.analysis.findings import FINDINGS, regret
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
-from harness.report.figures import drawing, fields, sheet, values
+from harness.report.figures import drawing, fields, values
 from harness.report.figures.looks import COLOURS, PALETTE, Looks
 from harness.report.figures.sheet import Sheet, styled
 from harness.report.figures.values import short
 from harness.report.tables import byte_size
-from tests._support.sheets import COARSE_DPI, keep, texts
+from tests._support.sheets import keep, texts
 from tests._support.synthetic import MACHINE, cells
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +33,6 @@ DRAWN = [
     *("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes"),
     *("small_products", "mixed_precision"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def quick_to_write(monkeypatch):
-    monkeypatch.setattr(sheet, "PNG_DPI", COARSE_DPI)
 
 
 @pytest.fixture
@@ -60,9 +55,7 @@ MANY_CORES = dataclasses.replace(MACHINE, cores=8, threads=8)
 def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, monkeypatch):
     experiment, sheets = EXPERIMENTS[name], keep(monkeypatch, until="files")
     files = drawing.draw(experiment, cells(experiment, machine=MANY_CORES), MACHINE, tmp_path)
-    assert sorted(path.name for path in files) == sorted(
-        f"{figure.name}.{extension}" for figure in experiment.figures for extension in ("svg", "png")
-    )
+    assert sorted(path.name for path in files) == sorted(f"{figure.name}.svg" for figure in experiment.figures)
     assert sorted(files) == sorted(tmp_path.iterdir())
     for figure in experiment.figures:
         sheet = sheets[figure.name]
@@ -116,11 +109,9 @@ import sys
 from pathlib import Path
 
 from harness.experiment import load_all
-from harness.report.figures import drawing, sheet
-from tests._support.sheets import COARSE_DPI
+from harness.report.figures import drawing
 from tests._support.synthetic import MACHINE, cells
 
-sheet.PNG_DPI = COARSE_DPI
 ladder = load_all()["ladder"]
 drawing.draw(ladder, cells(ladder), MACHINE, Path(sys.argv[1]))
 """
@@ -156,12 +147,11 @@ def test_a_figure_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
     with styled():
         drawn = Sheet("A title")
         drawn.say("words")
-        for path in sheet.files(tmp_path / "figure"):
-            path.write_text("old")
+        (tmp_path / "figure.svg").write_text("old")
         monkeypatch.setattr(Path, "replace", refuse)
         with pytest.raises(OSError, match=r"No space left on device.*figure\.svg"):
             drawn.save(tmp_path / "figure", "a footer")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"figure.svg": "old", "figure.png": "old"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"figure.svg": "old"}
 
 
 def test_an_unknown_kind_of_figure_is_refused(tmp_path):
@@ -226,7 +216,7 @@ def test_generic_figures_show_every_value(kind, value, tmp_path, sheets):
     figure = Figure("generic", kind, "Generic", options)
     experiment = dataclasses.replace(EXPERIMENTS["size_sweep"], figures=(figure,))
     some = cells(experiment, "smoke", failing=("cpu-tiled",))
-    assert len(drawing.draw(experiment, some, MACHINE, tmp_path)) == 2
+    assert len(drawing.draw(experiment, some, MACHINE, tmp_path)) == 1
 
 
 def test_the_footer_promises_intervals_only_where_enough_processes_give_them():
@@ -653,7 +643,7 @@ def test_too_few_processes_show_their_samples_and_no_interval(tmp_path, sheets):
 
 def test_a_drawing_is_an_image_with_title_and_description_whose_text_is_text(tmp_path):
     own = cells(EXPERIMENTS["ladder"])
-    svg = next(p for p in drawing.draw(EXPERIMENTS["ladder"], own, MACHINE, tmp_path) if p.suffix == ".svg").read_text()
+    svg = drawing.draw(EXPERIMENTS["ladder"], own, MACHINE, tmp_path)[0].read_text()
     root = ET.fromstring(svg.encode())
     space = "{http://www.w3.org/2000/svg}"
     assert root.get("role") == "img"

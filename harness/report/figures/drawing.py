@@ -64,7 +64,7 @@ from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
 from harness.report.figures import factors, fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
-from harness.report.figures.sheet import Sheet, files, styled
+from harness.report.figures.sheet import Sheet, file_of, styled
 from harness.store.store import Cell
 
 Draw = Callable[[Sheet, list[Cell], Json], None]
@@ -111,7 +111,7 @@ def draw(
     mark: str = "",
     decided: bool = False,
 ) -> list[Path]:
-    """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
+    """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg``.
 
     Contenders without a time are named below the figure. A figure without any data is not drawn, and one that stands
     there from earlier is removed: the report says why nothing was measured. With `decided` the same holds of a figure
@@ -139,8 +139,7 @@ def draw(
 
 def _remove(stem: Path) -> list[Path]:
     """Remove a figure from earlier, and return that nothing was drawn."""
-    for path in files(stem):
-        path.unlink(missing_ok=True)
+    file_of(stem).unlink(missing_ok=True)
     return []
 
 
@@ -168,7 +167,7 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sampled = [] if figure.kind in COMPUTED else shown
     has_intervals = figure.kind not in WITHOUT_INTERVALS and figure.options.get("spread", True)
     footer = provenance(sampled, machine, has_intervals=has_intervals)
-    return sheet.save(folder / figure.name, footer)
+    return [sheet.save(folder / figure.name, footer)]
 
 
 def _shows_a_peak(figure: Figure) -> bool:

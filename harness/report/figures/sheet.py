@@ -24,7 +24,7 @@ from harness.surroundings import write_whole
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
-WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
+WIDTH, DPI, MARGIN = 8.0, 200, 0.12
 FOOTER_CHARACTERS, SUBTITLE_CHARACTERS = 140, 96  # of a line; fewer where they do not fit
 # Type of a title and characters of its lines, the largest in which it has no more lines than MOST_TITLE_LINES.
 TITLE_TYPES = ((14.0, 72), (12.5, 80), (11.5, 88), (10.5, 96), (9.5, 106))
@@ -86,7 +86,7 @@ class Sheet:
         self.subtitle = ""
         self.names: dict[str, str] = {}
         self.identifier: str | None = None
-        self.canvas = Canvas(figsize=(WIDTH, 4), dpi=PNG_DPI, layout="constrained")  # text is measured as it is drawn
+        self.canvas = Canvas(figsize=(WIDTH, 4), dpi=DPI, layout="constrained")  # text is measured as it is drawn
         FigureCanvasAgg(self.canvas)
         self.legend: dict[str, Line2D] = {}
         self.notes: list[str] = []
@@ -107,17 +107,14 @@ class Sheet:
         panel.set_axis_off()
         panel.text(0.5, 0.5, text, ha="center", va="center", color=GREY, size=12)
 
-    def save(self, path: Path, footer: str) -> list[Path]:
-        """Lay out title, legend, panels and footer, and write ``path.svg`` and ``path.png``."""
+    def save(self, path: Path, footer: str) -> Path:
+        """Lay out title, legend, panels and footer, and write ``path.svg``."""
         self._lay_out(footer)
         path.parent.mkdir(parents=True, exist_ok=True)
-        svg, png = io.StringIO(), io.BytesIO()
+        svg, written = io.StringIO(), file_of(path)
         about = {"Date": None, "Creator": None, "Title": self.title, "Identifier": self.identifier}
         self.canvas.savefig(svg, format="svg", metadata=about)
-        self.canvas.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
-        written = files(path)
-        write_whole(written[0], _described(svg.getvalue(), f"{self.subtitle}. {footer}"))
-        write_whole(written[1], png.getvalue())
+        write_whole(written, _described(svg.getvalue(), f"{self.subtitle}. {footer}"))
         return written
 
     def _lay_out(self, footer: str) -> None:
@@ -189,9 +186,9 @@ class Sheet:
         return box.width / self.canvas.dpi, box.height / self.canvas.dpi
 
 
-def files(path: Path) -> list[Path]:
-    """Return the files of the figure called `path`: ``path.svg`` and ``path.png``."""
-    return [path.with_name(f"{path.name}.{extension}") for extension in ("svg", "png")]
+def file_of(path: Path) -> Path:
+    """Return the file of the figure called `path`."""
+    return path.with_name(f"{path.name}.svg")
 
 
 def table(panel: Axes, heads: list[str], rows: list[list[str]]) -> None:
