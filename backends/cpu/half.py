@@ -34,6 +34,7 @@ from llvmlite import ir
 from numba import prange
 
 from backends._triangle import mirror_triangle
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, rows, scalar, scratch
 from backends.cpu._vector.half import CUT, INFINITE, SIGN, WIDE_INFINITE, widen_half
 from backends.cpu._vector.intrinsics import emits
@@ -131,7 +132,7 @@ def prepare_convert(source: np.ndarray, target: np.ndarray) -> Callable[[], obje
     return functools.partial(np.copyto, target, source, casting="same_kind")
 
 
-@functools.cache
+@kernel_builder
 def build_convert(dtype: np.dtype[Any]) -> Any:
     """Compile ``y := x`` from `dtype` to the other, both C-contiguous, float16 as its bits."""
     is_narrow = dtype == HALF

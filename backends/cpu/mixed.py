@@ -18,13 +18,13 @@ Source: Goto and van de Geijn (2008); Khudia et al., "FBGEMM" (2021), section 3,
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import numba
 import numpy as np
 from numba import types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._mixed.amx_kernel import check_tiles
@@ -140,7 +140,7 @@ def _base() -> Backend:
     return registry.find("cpu-simd")
 
 
-@functools.cache
+@kernel_builder
 def build_scale(dtype: np.dtype[Any]) -> Any:
     """Compile ``scale(alpha, sums, adds, beta, c, out)``: ``out := alpha sums``, with ``+ beta c`` if `adds`."""
     number = scalar(dtype)

@@ -22,12 +22,12 @@ the loops: Golub and Van Loan, Matrix Computations, section 1.1; rank-1 updates:
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, strided
 from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes
 from backends.cpu._ladder.operators import operators
@@ -74,7 +74,7 @@ class Naive(Backend):
         return KernelExecution(plan, operands, kernel)
 
 
-@functools.cache
+@kernel_builder
 def build(
     semiring: Semiring,
     dtype: np.dtype[Any],

@@ -40,6 +40,7 @@ import numba
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder import in_place, shared_loops, shares
@@ -126,7 +127,7 @@ class Packed(Backend):
         return KernelExecution(plan, operands, kernel)
 
 
-@functools.cache
+@kernel_builder
 def build_five_loops(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any], nr: int) -> Any:
     """Compile loops 5, 4 and 3 around a macro-kernel that is given by its address."""
     pack_b_panel = build_pack_b_panel(nr)
@@ -155,7 +156,7 @@ def build_five_loops(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.d
     return jit(None, *signature, scratch(dtype, 4), scratch(dtype, 3), size)(five_loops)
 
 
-@functools.cache
+@kernel_builder
 def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: int | str = ON) -> Any:
     """Compile loops 2 and 1: every micro-panel of a row-panel of B against every micro-panel of a block of A."""
     micro_kernel, store, mr = build_micro_kernel(semiring, dtype, nr, simd), build_store(semiring, dtype, nr), PACKED_MR
@@ -250,7 +251,7 @@ def pack_a(a: np.ndarray, first: int, begin: int, m_cur: int, k_cur: int, zero: 
                     packed[panel, p, r] = a[first + i + r, begin + p] if i + r < m_cur else zero
 
 
-@functools.cache
+@kernel_builder
 def build_pack_b_panel(nr: int) -> Any:
     """Return ``pack_b_panel(b, begin, first, k_cur, n_end, zero, panel)`` for micro-panels of `nr` columns."""
 

@@ -18,13 +18,13 @@ Source: lecture notes on dense matrix algorithms (tiling, arithmetic intensity);
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numba
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import in_chunks, jit, output, rows
 from backends.cpu._ladder.execution import KernelExecution
@@ -83,7 +83,7 @@ class Tiled(Backend):
         return KernelExecution(plan, operands, kernel)
 
 
-@functools.cache
+@kernel_builder
 def build_loops(dtype: np.dtype[Any]) -> Any:
     """Compile the loops around a tile that is given by its address."""
     size = types.intp
@@ -103,7 +103,7 @@ def build_loops(dtype: np.dtype[Any]) -> Any:
     return loops
 
 
-@functools.cache
+@kernel_builder
 def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str, simd: int | str = ON) -> Any:
     """Compile the kernel of a tile: one element of C at a time, or with reuse 2x2; odd edges are done one by one."""
     add, multiply, zero = operators(semiring, dtype)

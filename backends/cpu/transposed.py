@@ -13,12 +13,12 @@ Source: course work on DGEMM by OpenMP, the transposition step.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, rows
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.operators import operators
@@ -65,7 +65,7 @@ class Transposed(Backend):
         return KernelExecution(plan, operands, kernel)
 
 
-@functools.cache
+@kernel_builder
 def build(semiring: Semiring, dtype: np.dtype[Any], simd: int | str = ON) -> Any:
     """Compile the loop over dot products."""
     add, multiply, zero = operators(semiring, dtype)

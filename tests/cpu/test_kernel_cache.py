@@ -18,6 +18,7 @@ from numba import types
 
 from backends import _kernel_files
 from backends.cpu._cache import cache, sources
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness import Semiring, gemm, scalars
 
@@ -238,20 +239,22 @@ def test_a_folder_that_cannot_be_written_is_no_trouble(tmp_path, monkeypatch, nu
 
 
 STORE = """
-def make(number):
+def build(number):
+    inner = numba.njit(lambda: number)
     def store(x):
-        x[0] = number
-    return store
+        x[0] = inner()
+    return compile_kernel(store, types.void(types.intp[::1]), {})
 """
 
 
 def compiled_to_store(number, folder, monkeypatch):
     """Compile and run a kernel that stores `number`, with kernels kept in `folder`."""
     monkeypatch.setenv("GEMM_HARNESS_CACHE", str(folder))
-    names = {"__name__": "backends.cpu._made_up"}
+    compiles = {"numba": numba, "types": types, "compile_kernel": cache.compile_kernel}
+    names = {"__name__": "backends.cpu._made_up", **compiles}
     exec(compile(STORE, str(ROOT / "backends" / "cpu" / "_made_up.py"), "exec"), names)  # as if it stood there
     array = np.zeros(1, np.intp)
-    cache.compile_kernel(names["make"](number), types.void(types.intp[::1]), {})(array)
+    kernel_builder(names["build"])(number)(array)
     return array
 
 
@@ -338,7 +341,13 @@ def test_code_from_before_the_numbering_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "_LEAST_NUMBER", 1 << 63)
     assert compiled_to_store(4, tmp_path, monkeypatch)[0] == 4
     assert list(tmp_path.iterdir()) == []
-    assert "before functions were numbered" in cache.not_kept["make.<locals>.store"]
+    assert "before functions were numbered" in cache.not_kept["build.<locals>.store"]
+
+
+def test_code_that_holds_an_address_is_not_kept(tmp_path, monkeypatch):
+    assert compiled_to_store(0x7F3A_0000_1000, tmp_path, monkeypatch)[0] == 0x7F3A_0000_1000
+    assert list(tmp_path.iterdir()) == []
+    assert "may be an address" in cache.not_kept["build.<locals>.store"]
 
 
 def test_the_python_form_is_not_compiled(monkeypatch):

@@ -10,12 +10,118 @@ import numpy as np
 import pytest
 from numba import types
 
+from backends.cpu import packed, tiled
 from backends.cpu._cache import cache, sources
-from backends.cpu._ladder.operators import operators
-from harness import SEMIRINGS
+from backends.cpu._cache.key import Uncertain, kernel_builder, name_of
+from backends.cpu._ladder import scalar_tile
+from harness import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
+from harness.semiring.operations import Constant
 
-FLOAT64 = np.dtype(np.float64)
 ROOT = Path(__file__).resolve().parents[2]
+MADE_UP = str(ROOT / "backends" / "cpu" / "_made_up.py")
+BUILDER = """
+def build(*given):
+    def kernel(y):
+        return given
+    return name(kernel)
+
+def at_module_level(x):
+    return x
+
+def twice():
+    return build.__wrapped__.__wrapped__(), build.__wrapped__.__wrapped__()
+"""
+
+
+def ours():
+    """Return the functions of `BUILDER`, as if they stood in the folder of the kernels."""
+    names = {"__name__": "backends.cpu._made_up", "name": name_of}
+    exec(compile(BUILDER, MADE_UP, "exec"), names)
+    names["build"] = kernel_builder(names["build"])
+    return names
+
+
+OURS = ours()
+build = OURS["build"]
+SIGNATURE = types.void(types.float64)
+
+
+# ------------------------------------------------------------------------------------------- what a builder is given
+
+MIN = MONOIDS["min"].function
+GIVEN = (
+    *((), (1,), (2,), (True,), (1.0,), (0.0,), (-0.0,), (float("nan"),), ("1",), (None,), (1, 1), ((1,),), (((1,),),)),
+    *((x,) for x in (np.float32(1), np.float64(1), np.int64(1), np.uint64(1), np.dtype("f4"), np.dtype("i4"))),
+    *((SEMIRINGS[name],) for name in ("min_plus", "max_plus", "plus_times")),
+    (Semiring(MONOIDS["min"], BINARY_OPS["plus"], "mine"),),
+    (Semiring(Monoid("own", MIN, Constant(9)), BINARY_OPS["plus"]),),
+    (Semiring(Monoid("own", MIN, Constant(8)), BINARY_OPS["plus"]),),
+    *((x,) for x in (packed.pack_a, packed.build_store, scalar_tile.build_micro_kernel)),
+    *((packed.build_pack_b_panel(nr),) for nr in (4, 8)),
+    (OURS["at_module_level"],),
+)
+
+
+def test_a_builder_that_is_given_another_thing_makes_another_kernel():
+    names = {repr(build.__wrapped__(*given)) for given in GIVEN}
+    assert len(names) == len(GIVEN)
+
+
+def test_equal_things_and_defaults_that_are_written_out_are_no_other_kernel():
+    for given in GIVEN:
+        assert build.__wrapped__(*given) == build.__wrapped__(*given)
+    dtype, semiring = np.dtype("f8"), SEMIRINGS["min_plus"]
+    assert tiled.build_tile(semiring, dtype, 1) is tiled.build_tile(semiring, dtype, reuse=1, simd=tiled.ON)
+
+
+def test_another_builder_makes_another_kernel():
+    assert ours()["build"](1) == build(1)
+    other = {}
+    exec(compile(BUILDER.replace("def build", "def other"), MADE_UP, "exec"), other | OURS, other)
+    assert kernel_builder(other["other"])(1) != build(1)
+
+
+WITHOUT_A_NAME = {
+    "function of a user": lambda x: x,
+    "builder of a user": kernel_builder(lambda x: x),
+    "semiring of a user": Semiring.from_functions("mine", min, lambda x, y: x, zero=0),
+    "operation of a user": Semiring(MONOIDS["min"], BinaryOp("plus", lambda x, y: x)),
+    "compiled function of a user": numba.njit(lambda x: x),
+    "object": object(),
+    "class": Path,
+    "array": np.zeros(3),
+    "list": [1],
+    "record": np.dtype([("x", "f4")]),
+    "module": sys,
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_A_NAME)
+def test_what_has_no_name_is_refused(what):
+    value = WITHOUT_A_NAME[what]
+    for given in (value, (1, value)):
+        with pytest.raises(Uncertain):
+            build.__wrapped__(given)
+
+
+def test_a_kernel_that_no_builder_of_ours_makes_has_no_name():
+    def inner():
+        return 1
+
+    assert name_of(OURS["at_module_level"])
+    for function in (inner, test_what_has_no_name_is_refused):
+        with pytest.raises(Uncertain, match="which is not ours"):
+            name_of(function)
+    with pytest.raises(Uncertain, match="which is not ours"):
+        kernel_builder(lambda: name_of(inner))()
+
+
+def test_two_kernels_of_one_function_would_share_a_name():
+    with pytest.raises(Uncertain, match="compiles twice"):
+        kernel_builder(OURS["twice"])()
+
+
+# ------------------------------------------------------------------------------------------------ the other parts
 
 
 @pytest.mark.parametrize("name", ["LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "ENABLE_AVX", "DEBUGINFO_DEFAULT"])
@@ -35,12 +141,14 @@ def test_settings_of_numba_are_part_of_the_key(monkeypatch, name):
     ],
 )
 def test_every_part_is_in_the_key(monkeypatch, module, part):
-    add, signature = operators(SEMIRINGS["min_plus"], FLOAT64).add, types.void(types.float64)
-    before = cache._key(add, signature)
-    assert before == cache._key(operators(SEMIRINGS["min_plus"], FLOAT64).add, signature)
-    assert before != cache._key(add, types.void(types.float32))
+    kernel = OURS["at_module_level"]
+    before = cache._key(kernel, SIGNATURE, {"fastmath": {"nsz", "contract"}})
+    assert before == cache._key(kernel, SIGNATURE, {"fastmath": {"contract", "nsz"}})
+    assert before != cache._key(kernel, SIGNATURE, {"fastmath": False})
+    assert before != cache._key(kernel, types.void(types.float32), {"fastmath": {"nsz", "contract"}})
+    assert before != cache._key(kernel, types.int64(types.float64), {"fastmath": {"nsz", "contract"}})
     monkeypatch.setattr(module, part, lambda: "another")
-    assert before != cache._key(add, signature)
+    assert before != cache._key(kernel, SIGNATURE, {"fastmath": {"nsz", "contract"}})
 
 
 # ------------------------------------------------------------------------------------------------ the source files
@@ -48,7 +156,8 @@ def test_every_part_is_in_the_key(monkeypatch, module, part):
 IN_THE_KEY = {
     *("backends/cpu/packed.py", "backends/cpu/_made_up/part.py", "backends/cpu/_made_up/deeper/part.py"),
     *("backends/_kernel_files.py", "harness/scalars.py"),
-    *("harness/semiring/__init__.py", "harness/semiring/operations.py"),
+    *("harness/semiring/__init__.py", "harness/semiring/operations.py", "backends/_strassen/form.py"),
+    *("harness/operands/__init__.py", "harness/tuning/simd_parts.py", "harness/tuning/deeper/part.py"),
 }
 NOT_IN_THE_KEY = {
     *("README.md", "docs/kernel_cache.md", "tests/cpu/test_kernel_key.py", "backends/cpu/notes.txt"),
@@ -93,12 +202,13 @@ def test_sources_are_the_same_from_whatever_folder_they_are_asked_for(project):
     program = """
 from backends.cpu._cache import sources as kernel_sources
 from backends.cpu._made_up import part, sources
-from harness import scalars
+from harness import registry, scalars
 assert sources.__file__.endswith("_made_up/sources.py")
 assert sources.files() == kernel_sources.files()
-print(sources.digest() == kernel_sources.digest(), *map(sources.is_ours, (part, part.part, scalars, sources.os)))
+functions = (part.part, scalars.plus, registry.find, sources.os.path.join)
+print(sources.digest() == kernel_sources.digest(), *map(sources.holds, functions))
 """
-    assert run(program, project) == ["True", "True", "True", "True", "False"]
+    assert run(program, project) == ["True", "True", "True", "False", "False"]
 
 
 def test_a_file_that_moves_makes_another_digest(project):
@@ -107,8 +217,10 @@ import os
 from backends.cpu._cache import sources as kernel_sources
 before = kernel_sources.digest.__wrapped__()
 os.rename("backends/cpu/_made_up/part.py", "backends/cpu/_made_up/q.py")
+kernel_sources.files.cache_clear()
 print(before != kernel_sources.digest.__wrapped__())
 os.rename("backends/cpu/_made_up/q.py", "backends/cpu/_made_up/part.py")
+kernel_sources.files.cache_clear()
 print(before == kernel_sources.digest.__wrapped__())
 """
     assert run(program, project) == ["True", "True"]
@@ -116,11 +228,10 @@ print(before == kernel_sources.digest.__wrapped__())
 
 def test_nothing_is_kept_once_the_source_has_changed(tmp_path, monkeypatch):
     # a process that began before an edit may run either text
-    add = operators(SEMIRINGS["min_plus"], FLOAT64).add
     edited_s = max(path.stat().st_ctime for path in sources.files())
     for started_s in (edited_s - 100, edited_s + 100):
         monkeypatch.setattr(sources, "_started_s", lambda started_s=started_s: started_s)
-        assert (cache._key(add, types.void()) is None) == (started_s < edited_s)
+        assert (cache._key(OURS["at_module_level"], SIGNATURE, {}) is None) == (started_s < edited_s)
     monkeypatch.undo()
     monkeypatch.setattr(sources, "files", lambda: [tmp_path / "gone.py"])
-    assert cache._key(add, types.void()) is None
+    assert cache._key(OURS["at_module_level"], SIGNATURE, {}) is None

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from backends.cpu import simd
-from backends.cpu._cache.fingerprint import digest
 from backends.cpu._simd import numpy_object, small_products
-from backends.cpu._simd.numpy_object import OBJECT, ArrayFields, DtypeFields, has_known_layout
+from backends.cpu._simd.numpy_object import ArrayFields, DtypeFields, has_known_layout
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
 from harness.api import gemm as api_gemm
@@ -377,10 +376,6 @@ def test_a_dtype_that_only_equals_numpys_own_is_the_same() -> None:
 
 
 # --------------------------------------------------------------------------------- where an array keeps what it is
-
-
-def test_code_that_takes_objects_can_be_kept_for_the_next_process() -> None:
-    assert digest(OBJECT) != digest(numba.types.intp)  # `Uncertain` would have it compiled each time
 
 
 def test_arrays_are_as_declared() -> None:

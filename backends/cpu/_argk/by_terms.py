@@ -12,12 +12,14 @@ from numba import prange, types
 
 from backends.cpu._argk.matches import POSITION
 from backends.cpu._argk.transpose import build_transpose
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
 from harness.semiring import Semiring
 
 
+@kernel_builder
 def build_search_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Callable[..., Any]:
     """Compile ``prepare(...)``, as `_argk.search.build_search` does, for any operations."""
     transpose, search_panel = build_transpose(dtype), _search_panel_by_terms(semiring, dtype, steps)

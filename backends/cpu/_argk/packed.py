@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from numba import prange, types
 
 from backends.cpu._argk.search import searches_by_vectors
 from backends.cpu._argk.work import Work
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, rows, scratch
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import NO_BLOCK
@@ -135,7 +135,7 @@ def packing(semiring: Semiring, dtype: np.dtype[Any], k: int, ranges: Ranges | N
     return Packing(semiring, dtype, shift, base_a, base_b) if shift >= 0 and 1 << shift >= min(fewest, k) else None
 
 
-@functools.cache
+@kernel_builder
 def build_pack(dtype: np.dtype[Any]) -> Any:
     """Compile ``pack(x, shift, base, first, down, right, target)``: the position's steps along a column and a row."""
 
@@ -149,7 +149,7 @@ def build_pack(dtype: np.dtype[Any]) -> Any:
     return jit(None, rows(dtype), *[size] * 5, scratch(dtype, 2))(pack)
 
 
-@functools.cache
+@kernel_builder
 def build_unpack(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     """Compile ``unpack(terms, shift, base, begin, product, argk)``."""
     add, element, zero = operators(semiring, dtype).add, dtype.type, semiring.zero(dtype)

@@ -11,7 +11,6 @@ Over integers one scan of A and B decides whether there is room, and which form 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from backends.cpu._argk.packed import Ranges
 from backends.cpu._argk.search import build_search, searches_by_vectors
 from backends.cpu._argk.transpose import build_transpose
 from backends.cpu._argk.work import Work
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, scratch
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import BLOCK
@@ -53,7 +53,7 @@ def blocks_of(rows: int, columns: int, memory: Work) -> np.ndarray:
     return memory((rows, columns), BLOCK, "blocks")
 
 
-@functools.cache
+@kernel_builder
 def build_merge(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     """Compile ``merge``: a tile of C takes the better elements of `terms`, from block q."""
     add = operators(semiring, dtype).add

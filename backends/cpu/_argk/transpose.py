@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numba
 import numpy as np
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, scratch, strided
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
@@ -16,7 +16,7 @@ from backends.cpu._vector.unit import usable_units
 from harness.dtypes import dtype_name
 
 
-@functools.cache
+@kernel_builder
 def build_transpose(dtype: np.dtype[Any]) -> Any:
     """Return ``transpose(b, panel)``: ``panel[j, p] := b[p, j]``."""
     if numba.config.DISABLE_JIT:

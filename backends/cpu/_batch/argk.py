@@ -9,12 +9,12 @@ along a row of B, in vectors.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from numba import carray, prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, scalar
 from backends.cpu._ladder.operators import operators
@@ -56,7 +56,7 @@ def prepare_argk(semiring: Semiring, a: np.ndarray, b: np.ndarray, c: np.ndarray
     return run
 
 
-@functools.cache
+@kernel_builder
 def build_product(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     """Compile ``compute(a, b, c, argk, product)`` over arrays of three dimensions; rows of all but a are contiguous."""
     add, multiply, zero = operators(semiring, dtype)
@@ -79,7 +79,7 @@ def build_product(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     return jit(semiring, *_arrays(dtype), types.intp, parallel=False)(compute)
 
 
-@functools.cache
+@kernel_builder
 def build_products(dtype: np.dtype[Any]) -> Any:
     """Compile ``compute(a, b, c, argk, product)``: every product of a batch, by the address of `build_product`.
 

@@ -12,7 +12,6 @@ Threads take the next products until none is left, so a late or slow one compute
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numba
@@ -20,6 +19,7 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._batch.tiles import compute_tiles
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.run_parts import LOOPS_AND_PART, OPERANDS, PACKED, SCRATCH, loops_and_part, read_row
@@ -56,7 +56,7 @@ def _begins(facts: int, addresses: int, product: int) -> tuple[int, int, int, in
     return a, b, c, block
 
 
-@functools.cache
+@kernel_builder
 def build_products() -> Any:
     """Compile ``compute(row, facts, addresses, first, end, offset)``: the products `first` to `end`, by one thread.
 
@@ -78,7 +78,7 @@ def build_products() -> Any:
     return jit(None, *[types.intp] * 6, parallel=False)(compute)
 
 
-@functools.cache
+@kernel_builder
 def build_shared() -> Any:
     """Compile ``compute(row, facts, addresses, taken, threads, size, products)``: by threads that take the next ones.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._batch.table import BatchTable, LoopsOf
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
@@ -100,7 +101,7 @@ def _make(
     return bind, table.run
 
 
-@functools.cache
+@kernel_builder
 def _build_bind() -> Any:
     """Compile ``bind(facts, a, b, out)``: set the addresses of three arrays, unless one of them does not suit.
 

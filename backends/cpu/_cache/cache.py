@@ -36,9 +36,9 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from backends import _kernel_files
+from backends.cpu._cache import key as kernel_key
 from backends.cpu._cache import sources
 from backends.cpu._cache.collector import collector_paused
-from backends.cpu._cache.fingerprint import Uncertain, digest
 from harness.errors import check_imports
 from harness.surroundings import interrupts_held, working_directory
 
@@ -52,6 +52,11 @@ _compiled: dict[str, Any] = {}  # by key: code is loaded once, since its symbols
 # Where Numba writes a function's number in the names of its symbols.
 _NUMBER_IN_SYMBOL = re.compile(r"B\d+v(\d+)(?!\d)")
 _LEAST_NUMBER = 1 << 55
+
+# A constant in this range may be an address, which the next process must not find in a kernel. Processes get 48 bits
+# unless they ask for more; compiled code and large arrays lie above the first 32.
+_CONSTANT = re.compile(r"\bi64 (\d{10,15})\b")
+_LEAST_ADDRESS, _GREATEST_ADDRESS = 1 << 32, 1 << 48
 
 
 def _number_functions_at_random() -> None:
@@ -79,7 +84,7 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
     check_imports("kernels")
     folder = _kernel_files.cache_folder()
     with global_compiler_lock, interrupts_held():
-        key = None if folder is None else _key(dispatcher, signature)
+        key = None if folder is None else _key(function, signature, options)
         if key in _compiled:
             return _compiled[key]
         if key is not None:
@@ -166,21 +171,25 @@ def _why_bound_to_this_process(result: Any) -> str | None:
             return f"it holds code that was compiled before functions were numbered at random: {symbol.name}"
     if not _NUMBER_IN_SYMBOL.search(result.fndesc.llvm_func_name):
         return "its symbols are not numbered"
+    for constant in set(_CONSTANT.findall(str(module))):
+        if _LEAST_ADDRESS <= int(constant) < _GREATEST_ADDRESS:
+            return f"it holds {constant}, which may be an address"
     return None
 
 
 # ------------------------------------------------------------------------------------------------------- the key
 
 
-def _key(dispatcher: Any, signature: Any) -> str | None:
+def _key(function: Callable[..., Any], signature: Any, options: dict[str, Any]) -> str | None:
     """Return the digest of all that the machine code depends on, or None if it cannot be determined."""
-    name = dispatcher.py_func.__qualname__
+    name = function.__qualname__
     if sources.may_have_changed():
         not_kept[name] = "the source has changed since this process began, which may run the old or the new"
         return None
     try:
-        return entry(digest(dispatcher, tuple(signature.args), signature.return_type))
-    except (Uncertain, RecursionError, OSError) as error:
+        chosen = sorted((option, sorted(x) if isinstance(x, set) else x) for option, x in options.items())
+        return entry(kernel_key.name_of(function), str(signature), chosen)
+    except (kernel_key.Uncertain, OSError) as error:
         not_kept[name] = str(error)
         return None
 

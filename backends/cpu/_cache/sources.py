@@ -1,7 +1,7 @@
 """The source files that CPU kernels are made from: which they are, their digest, and whether they may have changed.
 
-They are found through their packages, not through the path of this file. So this file, and every part of a kernel, may
-move to any folder below `backends/cpu/`.
+They are found through their package, not through the path of this file. So this file, and every part of a kernel, may
+move to any folder below `backends/`.
 """
 
 from __future__ import annotations
@@ -9,35 +9,36 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
 import time
 import types as python
 from pathlib import Path
-from typing import Any
 
-from backends import _kernel_files, cpu
-from harness import dtypes, scalars, semiring
-from harness.semiring import operations
+import backends
 
-_FOLDER = Path(str(cpu.__file__)).parent
-# Modules that store kernels or are inlined by them. Where only bytecode is installed, these files are missing.
-_MODULES = _kernel_files, dtypes, scalars, semiring, operations
-_FILES = [Path(str(module.__file__)).with_suffix(".py") for module in _MODULES]
-_OURS = (f"{_FOLDER}/", f"{Path(str(scalars.__file__)).parent}/")
+_ROOT = Path(str(backends.__path__[0])).parent
+# What kernels take from the harness: operations, nouns, and the numbers that are compiled in.
+_OF_HARNESS = ("interface", "operands", "semiring", "tuning")
+_OTHER_FAMILIES = {"gpu", "distributed"}
 
 
-def is_ours(thing: Any) -> bool:
-    """Return whether a function, class or module is of `backends/cpu/` or `harness/`, not of a library or a user."""
-    if isinstance(thing, python.FunctionType):
-        return thing.__code__.co_filename.startswith(_OURS)
-    name = thing.__name__ if isinstance(thing, python.ModuleType) else thing.__module__
-    return str(getattr(sys.modules.get(name), "__file__", "")).startswith(_OURS)
+def holds(function: python.FunctionType) -> bool:
+    """Return whether `function` stands in one of the files, and not in a library or with a user."""
+    return _is_of_kernels(Path(function.__code__.co_filename))
 
 
+@functools.cache
 def files() -> list[Path]:
-    """Return the files that kernels are made from: all of `backends/cpu/` and its subfolders, and `_FILES`."""
-    kernels = sorted(path for path in _FOLDER.rglob("*.py") if not path.name.startswith("."))
-    return [*kernels, *_FILES]
+    """Return the files that kernels are made from: `backends/` without other families, and what it builds upon."""
+    found = (path for top in ("backends", "harness") for path in (_ROOT / top).rglob("*.py"))
+    return sorted(path for path in found if _is_of_kernels(path) and not path.name.startswith("."))
+
+
+def _is_of_kernels(path: Path) -> bool:
+    if not path.is_relative_to(_ROOT):
+        return False
+    top, *folders, _ = path.relative_to(_ROOT).parts
+    is_noun = top == "harness" and (not folders or folders[0] in _OF_HARNESS)
+    return (is_noun or top == "backends") and not _OTHER_FAMILIES & set(folders)
 
 
 @functools.cache
@@ -46,7 +47,7 @@ def digest() -> str:
     total = hashlib.sha256()
     for path in files():
         content = path.read_bytes()
-        total.update(f"{os.path.relpath(path, _FOLDER)} {len(content)}\n".encode() + content)
+        total.update(f"{path.relative_to(_ROOT).as_posix()} {len(content)}\n".encode() + content)
     return total.hexdigest()
 
 

@@ -5,18 +5,18 @@ Each is compiled once, for every function: ``function(table, piece)`` finds all 
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.jit import jit
 from backends.cpu._threads.limits import limit_threads, restore_threads
 
 
-@functools.cache
+@kernel_builder
 def build_run_piece() -> Any:
     """Compile ``run_piece(function, table, piece)``: call ``function(table, piece)``."""
 
@@ -26,7 +26,7 @@ def build_run_piece() -> Any:
     return jit(None, *[types.intp] * 3, parallel=False)(run_piece)
 
 
-@functools.cache
+@kernel_builder
 def build_run_pieces() -> Any:
     """Compile ``run_pieces(function, table, pieces)``: call ``function(table, piece)`` for each, on several threads."""
 

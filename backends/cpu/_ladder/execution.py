@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
 from harness.dtypes import dtype_name
@@ -81,7 +82,7 @@ def float32_only(problem: Problem) -> str | None:
     return "of mixed products it takes those of float32 with sums of float64" if is_other else None
 
 
-@functools.cache
+@kernel_builder
 def build_scale(semiring: Semiring, dtype: np.dtype[Any], narrow: np.dtype[Any] | None = None) -> Any:
     """Compile ``scaled := alpha (x) a`` of an A of `narrow`, or of `dtype`."""
     narrow = narrow or dtype
@@ -96,7 +97,7 @@ def build_scale(semiring: Semiring, dtype: np.dtype[Any], narrow: np.dtype[Any] 
     return scale
 
 
-@functools.cache
+@kernel_builder
 def build_begin(semiring: Semiring, dtype: np.dtype[Any], is_triangle: bool = False) -> Any:
     """Compile ``out := zero (+) (beta (x) c)``, to which the product is added; (+) decides about a NaN of c.
 

@@ -12,13 +12,13 @@ rows, or is no whole micro-panels, is copied once a product, with the semiring's
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, output, rows
 from backends.cpu._ladder.execution import Kernel
@@ -91,7 +91,7 @@ def whole_panels(like: np.ndarray, step: tuple[int, int], zero: Any) -> Callable
     return whole
 
 
-@functools.cache
+@kernel_builder
 def build_loops(dtype: np.dtype[Any]) -> Any:
     """Compile loops 5, 4 and 3 around a macro-kernel that is given by its address."""
     size = types.intp
@@ -111,7 +111,7 @@ def build_loops(dtype: np.dtype[Any]) -> Any:
     return loops
 
 
-@functools.cache
+@kernel_builder
 def build_macro_kernel(
     semiring: Semiring,
     dtype: np.dtype[Any],

@@ -8,13 +8,13 @@ A copy depends on the values of the operand, so it belongs to the product and is
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import prange
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, scratch, strided
 from harness.operands import aligned_empty
 
@@ -39,7 +39,7 @@ def contiguous_rows(like: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return rows_of
 
 
-@functools.cache
+@kernel_builder
 def build_transpose(dtype: np.dtype[Any]) -> Any:
     """Compile ``rows[j, p] := b[p, j]``, strip by strip, so that both sides use whole cache lines."""
 

@@ -11,7 +11,6 @@ Panels, packing and macro-kernel are those of the rung.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ import numba
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder import shares
@@ -60,7 +60,7 @@ def prepare(
     return kernel
 
 
-@functools.cache
+@kernel_builder
 def build_five_loops(dtypes: Dtypes, pack_a: Any, pack_b_panel: Any, is_parallel: bool = True) -> Any:
     """Compile loops 5, 4 and 3, and pieces of loops 3, 2 and 1, around a macro-kernel that is given by its address."""
 
@@ -105,7 +105,7 @@ def build_five_loops(dtypes: Dtypes, pack_a: Any, pack_b_panel: Any, is_parallel
     return jit(None, *_operands(dtypes), *panels, size, size, size, parallel=is_parallel)(five_loops)
 
 
-@functools.cache
+@kernel_builder
 def build_row_panels(dtypes: Dtypes, pack_a: Any, pack_b_panel: Any) -> Any:
     """Compile loop 5 for threads that compute row-panels of B alone, by the loops inside it."""
     inside = address_of(build_five_loops(dtypes, pack_a, pack_b_panel, is_parallel=False))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
@@ -100,7 +101,7 @@ def _emit_functions(key: MixedKey, module: ir.Module) -> list[Any]:
     return [*single, *packs, *v.numbered_functions(module, "seed", largest, 6, functools.partial(emit_seed, key))]
 
 
-@functools.cache
+@kernel_builder
 def build_mixed_product() -> Any:
     """Compile ``product(part)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 

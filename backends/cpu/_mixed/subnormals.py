@@ -7,13 +7,13 @@ decides.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -29,7 +29,7 @@ def _largest_subnormal(operands: str) -> int:
     return (1 << TABLE[operands].digits - 1) - 1
 
 
-@functools.cache
+@kernel_builder
 def build_has_subnormal(operands: str) -> Any:
     """Compile ``has_subnormal(address, rows, columns, row_stride)``, for contiguous rows; stride in bytes.
 

@@ -11,7 +11,6 @@ Source: the representation of M4RI (Albrecht, Bard and Hart, 2010, section 2), w
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numba
@@ -19,6 +18,7 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Run, Shape, prepare_product
 from backends.cpu._simd.product import through
@@ -106,7 +106,7 @@ _LAYOUT = (types.intp, types.intp, types.intp, types.intp)
 _WORDS = types.Array(types.int32, 2, "C")
 
 
-@functools.cache
+@kernel_builder
 def build_spread() -> Any:
     """Compile ``spread(address, rows, columns, stride, masks)``: true becomes a word of ones."""
 
@@ -119,7 +119,7 @@ def build_spread() -> Any:
     return jit(None, *_LAYOUT, _WORDS, parallel=False)(spread)
 
 
-@functools.cache
+@kernel_builder
 def build_pack() -> Any:
     """Compile ``pack(address, rows, columns, stride, words)``: a row of bytes becomes a row of bits."""
 
@@ -138,7 +138,7 @@ def build_pack() -> Any:
     return jit(None, *_LAYOUT, _WORDS, parallel=False)(pack)
 
 
-@functools.cache
+@kernel_builder
 def build_unpack() -> Any:
     """Compile ``unpack(address, rows, columns, stride, words, how)``: bits become bytes, combined with those of C."""
 

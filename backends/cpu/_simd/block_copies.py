@@ -6,12 +6,12 @@ separate, so that other matrices change two numbers.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.kernel import KernelKey
@@ -57,7 +57,7 @@ class BlockCopies:
         entry_point(_build_run_copies())(self._gather, source, target, self._table, self._taken, self._threads)
 
 
-@functools.cache
+@kernel_builder
 def _build_run_copies() -> Any:
     """Compile ``run_copies(gather, source, target, table, taken, threads)``, the same for every kernel."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Stage
@@ -57,7 +58,7 @@ def _kernel_table(key: KernelKey) -> np.ndarray:
     return np.array([compile_fold(key)], np.int64)
 
 
-@functools.cache
+@kernel_builder
 def build_fold() -> Any:
     """Compile ``combine(part)``: m rows of n sums at `packed_a`, `rs_a` bytes apart, are combined into c."""
 

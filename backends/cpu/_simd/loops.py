@@ -17,11 +17,11 @@ place.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numba
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
@@ -76,7 +76,7 @@ def columns_left(n: int, k: int, lanes: int) -> int:
 columns_left_over = numba.njit(inline="always")(columns_left)
 
 
-@functools.cache
+@kernel_builder
 def build_product() -> Any:
     """Compile ``product(part)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
 

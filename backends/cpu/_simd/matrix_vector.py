@@ -27,6 +27,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call, call_function
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
@@ -218,7 +219,7 @@ def _are_alone(row_bytes: int, stride: int, longest: int) -> bool:
     return SHORTEST <= row_bytes <= longest and row_bytes <= stride <= row_bytes + CACHE_LINE
 
 
-@functools.cache
+@kernel_builder
 def build_vector_product() -> Any:
     """Compile ``product(part)``, with m or n = 1.
 

@@ -14,6 +14,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.kernel import KernelKey
@@ -87,7 +88,7 @@ def build_gather(key: KernelKey) -> Any:
     return _build_gather(key.vector_unit, np.dtype(key.dtype).itemsize)
 
 
-@functools.cache
+@kernel_builder
 def _build_gather(unit: VectorUnit, itemsize: int) -> Any:
     """Compile `build_gather` for elements of some bytes: what is copied has no other type."""
     dtype = np.dtype(f"u{itemsize}")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
@@ -99,7 +100,7 @@ def _update_rows(key: KernelKey, terms: int) -> Emit:
     return emit
 
 
-@functools.cache
+@kernel_builder
 def build_update() -> Any:
     """Compile ``product(part)``, with a `diagonal` as `_simd.loops.build_product`; nothing is packed."""
 

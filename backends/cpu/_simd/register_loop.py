@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import ir
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, scalar
 from backends.cpu._simd.kernel import KernelKey
@@ -23,7 +24,7 @@ from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits
 
 
-@functools.cache
+@kernel_builder
 def build_register_loop(key: KernelKey) -> Any:
     """Compile ``extend(steps, x, y, results, i)``: ``results[i]`` becomes the (+) of lane 0 of every accumulator.
 
@@ -38,7 +39,7 @@ def build_register_loop(key: KernelKey) -> Any:
     return jit(None, *signature, parallel=False)(extend)
 
 
-@functools.cache
+@kernel_builder
 def build_on_threads(dtype: np.dtype[Any]) -> Any:
     """Compile ``loop(extend, steps, x, y, results)``: a thread for each result; `extend` is given by its address."""
 

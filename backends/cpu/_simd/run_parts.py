@@ -16,6 +16,7 @@ import numpy as np
 from numba import prange, types
 from numba.core import cgutils
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._compile.jit import jit
 from backends.cpu._simd.part import PART, Part
@@ -62,7 +63,7 @@ def row_at(b: Builder, address: Value, offset: Value) -> Value:
     return loops_and_part(b, loops, part, begins | dict.fromkeys(PACKED, scratch))
 
 
-@functools.cache
+@kernel_builder
 def build_run_part(releases_gil: bool) -> Any:
     """Compile ``run_part(row)``: compute the only part, whose row begins at an address. The same for every kernel."""
 
@@ -73,7 +74,7 @@ def build_run_part(releases_gil: bool) -> Any:
     return jit(None, types.intp, parallel=False, releases_gil=releases_gil)(run_part)
 
 
-@functools.cache
+@kernel_builder
 def build_run_parts() -> Any:
     """Compile ``run_parts(table, claims, threads, size)``: compute every part, by threads that claim them.
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit
 from backends.cpu._compile.scratch import scratch
@@ -231,7 +232,7 @@ def _ranges(loops: Loops, shape: Shape) -> list[_Range]:
     return [_Range(i, j, p) for j, p, i in by_columns]
 
 
-@functools.cache
+@kernel_builder
 def _build_packed_parts() -> Any:
     """Compile `run`: it packs all slabs and computes all parts, by threads that claim both. The same for every kernel.
 

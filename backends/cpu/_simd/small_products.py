@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numba import carray, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.gil import call_without_gil_if_long
 from backends.cpu._compile.jit import jit
@@ -200,7 +201,7 @@ def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
     return address + ((rows - 1) * row_stride if rows > 1 else 0) + along + itemsize
 
 
-@functools.cache
+@kernel_builder
 def _build_compute() -> Any:
     """Compile ``compute(facts, a, b, out)``, the same for every kernel; `facts` is the address of those words."""
 
@@ -235,7 +236,7 @@ def _build_compute() -> Any:
     return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False, returns=types.intp)(compute)
 
 
-@functools.cache
+@kernel_builder
 def _build_locate() -> Any:
     """Compile ``locate(target, a, b, out)``, which writes the addresses of three arrays to the address `target`."""
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.jit import jit
@@ -188,7 +189,7 @@ def _lanes_across(b: Builder, code: VectorCode, rows: int, before: Value, end: V
     return in_sum, in_y, in_any
 
 
-@functools.cache
+@kernel_builder
 def build_symmetric() -> Any:
     """Compile ``product(part)`` for rows from `diagonal` on: the sums of these m rows of k go to `packed_a`.
 

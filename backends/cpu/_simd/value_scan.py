@@ -10,6 +10,7 @@ import numba
 import numpy as np
 from numba import carray, types
 
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, scalar
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer
@@ -94,7 +95,7 @@ def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:
     return jit(None, *[types.intp] * 5, types.Array(scalar(dtype), 1, "C"), parallel=False)(look)
 
 
-@functools.cache
+@kernel_builder
 def build_extremes(dtype: np.dtype[Any]) -> Any:
     """Compile the look for the least and the greatest element."""
 
@@ -110,7 +111,7 @@ def build_extremes(dtype: np.dtype[Any]) -> Any:
     return _over_rows(visit, dtype)
 
 
-@functools.cache
+@kernel_builder
 def build_has_nan(dtype: np.dtype[Any]) -> Any:
     """Compile the look for a NaN."""
     word = np.dtype(f"i{dtype.itemsize}").type  # as wide as an element, so that vectors of both have equal lanes

@@ -18,6 +18,7 @@ import numpy as np
 from numba import prange, types
 
 from backends._strassen.form import QUARTERS, RESULTS, SevenOperands, StrassenForm, Sum
+from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._vector.inlined import inlined
@@ -46,12 +47,7 @@ def build_spreads(semiring: Semiring, dtype: np.dtype[Any], form: StrassenForm) 
 
     Of any x: a (m, k) and parts (7, m/2, k/2), or b (k, n) and parts (7, k/2, n/2), both rounded up.
     """
-    return _build_spread(_seven(semiring, form.left), dtype), _build_spread(_seven(semiring, form.right), dtype)
-
-
-def _seven(semiring: Semiring, operands: SevenOperands) -> Any:
-    """Compile the function from four quarters to seven operands."""
-    return _function(semiring, QUARTERS, operands.sums, operands.names)
+    return _build_spread(semiring, dtype, form.left), _build_spread(semiring, dtype, form.right)
 
 
 def _function(semiring: Semiring, given: Iterable[str], sums: Iterable[Sum], returned: Iterable[str]) -> Any:
@@ -66,8 +62,9 @@ def _function(semiring: Semiring, given: Iterable[str], sums: Iterable[Sum], ret
     return inlined(names["sums"])
 
 
-def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
-    zero = dtype.type(0)
+@kernel_builder
+def _build_spread(semiring: Semiring, dtype: np.dtype[Any], operands: SevenOperands) -> Any:
+    zero, seven = dtype.type(0), _function(semiring, QUARTERS, operands.sums, operands.names)
 
     @inlined
     def put(parts: np.ndarray, i: int, j: int, values: tuple[Any, ...]) -> None:
@@ -90,7 +87,7 @@ def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
     return spread
 
 
-@functools.cache
+@kernel_builder
 def build_gather(semiring: Semiring, dtype: np.dtype[Any], form: StrassenForm) -> Any:
     """Compile ``gather(products, out)``: the quarters of out (m, n) from the products (7, m/2, n/2), rounded up."""
     results = _function(semiring, [f"p{number}" for number in range(1, 8)], form.results, RESULTS)
@@ -120,7 +117,7 @@ def build_gather(semiring: Semiring, dtype: np.dtype[Any], form: StrassenForm) -
     return gather
 
 
-@functools.cache
+@kernel_builder
 def build_finish(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     """Compile ``out := (alpha (x) out) (+) (beta (x) c)``, each of alpha, c and beta only where its flag is set."""
     add, multiply, _ = operators(semiring, dtype)
@@ -140,7 +137,7 @@ def build_finish(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     return finish
 
 
-@functools.cache
+@kernel_builder
 def build_flag_rows(dtype: np.dtype[Any]) -> Any:
     """Compile ``flag_rows(x, largest, flags)``: flags (rows of x,) where a row holds a NaN or ``|x| > largest``."""
 
