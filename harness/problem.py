@@ -190,6 +190,11 @@ class Problem:
         return self.products * each
 
     @property
+    def work(self) -> dict[str, Any]:
+        """The facts of computing it once: ``operations``, ``bytes_moved`` and ``problem``."""
+        return {"operations": self.operations, "bytes_moved": self.bytes_moved, "problem": self.to_json()}
+
+    @property
     def _elements_of_a(self) -> int:
         return _triangular(self.m) if self.triangle == "a" else self.m * self.k
 

@@ -150,11 +150,8 @@ class BrokenDown:
 
     def facts(self) -> dict[str, Any]:
         """Return the work of one call, and the stages of the first one in seconds."""
-        problem = self._problem
-        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        copied = sum(x.nbytes for x in self._arrays)
-        described = {"problem": problem.to_json(), "plan": self._plan.to_json()}
-        return {**work, **described, "bytes_copied": copied, "first_call_s": self.first_call_s}
+        copied = {"bytes_copied": sum(x.nbytes for x in self._arrays), "first_call_s": self.first_call_s}
+        return {**self._problem.work, "plan": self._plan.to_json(), **copied}
 
 
 def _on_own_pages(x: np.ndarray) -> np.ndarray:

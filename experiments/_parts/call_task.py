@@ -104,11 +104,9 @@ class WholeCall:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        problem = self._problem
-        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
         whose = {"project": PROJECTS[self._name]} if self._name in PROJECTS else {}
         calls = {"first_s": self.first_s, **({"longest_after_s": s} if (s := self.longest_after_s) else {})}
-        return {**work, "problem": problem.to_json(), "plan": {"call": self._name}, **whose, **calls}
+        return {**self._problem.work, "plan": {"call": self._name}, **whose, **calls}
 
     def call_others(self, sizes: Sequence[int]) -> None:
         """Call with parts of so many rows and columns, each for the first time, and keep the longest time."""

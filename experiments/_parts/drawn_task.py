@@ -105,9 +105,7 @@ class DrawnTask:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        problem = self.problem
-        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        return {**work, "problem": problem.to_json(), "drawn": "by position, uniform in [-1, 1)"}
+        return {**self.problem.work, "drawn": "by position, uniform in [-1, 1)"}
 
     @property
     def _drawn_seed(self) -> int:

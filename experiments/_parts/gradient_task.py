@@ -95,9 +95,8 @@ class GradientTask:
 
     def facts(self) -> dict[str, Any]:
         """Return the work of the product alone for every method, so that rates rank as times do."""
-        work = {"operations": self._problem.operations, "bytes_moved": self._problem.bytes_moved}
         whose = {"project": self._project} if self._project else {}
-        return {**work, "problem": self._problem.to_json(), "software": {"torch": self._torch.__version__}, **whose}
+        return {**self._problem.work, "software": {"torch": self._torch.__version__}, **whose}
 
 
 def gradients(

@@ -164,11 +164,9 @@ class PeerTask:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        problem = self._made.problem
-        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
         grid, package = str(self._made.grid), self._made.package
         software = {package: importlib.metadata.version(package)}
-        return {**work, "problem": problem.to_json(), "plan": {"grid": grid}, "software": software}
+        return {**self._made.problem.work, "plan": {"grid": grid}, "software": software}
 
 
 def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int) -> PeerTask:

@@ -70,11 +70,8 @@ class SparseTask:
 
     def facts(self) -> dict[str, Any]:
         """Return the work of the dense product for every method, so that rates rank as times do."""
-        problem = self.problem
-        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
         whose = {"project": self.project} if self.project else {}
-        density = self.stored / self.a.size
-        return {**work, "problem": problem.to_json(), "stored": self.stored, "density": density, **whose}
+        return {**self.problem.work, "stored": self.stored, "density": self.stored / self.a.size, **whose}
 
 
 def sparse(form: str, n: int, percent: float, semiring: str, seed: int) -> tuple[np.ndarray, np.ndarray]:

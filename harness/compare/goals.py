@@ -181,7 +181,7 @@ def _means(cases: Sequence[Samples]) -> Samples:
 
 def _rate(asked: float, comparison: Comparison) -> Interval:
     estimate, low, high = comparison.ratio
-    return Interval(asked / estimate, asked / high, asked / low)
+    return Interval(asked / estimate, asked / high, asked / low if low else math.inf)
 
 
 def _fact(one: Asked) -> float | None:

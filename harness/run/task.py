@@ -136,10 +136,8 @@ class GemmTask(Prepared):
         extra = getattr(self.execution, "extra_bytes", None)  # beside operands and result, where it is known
         return {
             **({} if extra is None else {"extra_bytes": extra}),
-            "operations": problem.operations,
-            "bytes_moved": problem.bytes_moved,
+            **problem.work,
             "plan": self.plan.to_json(),
-            "problem": problem.to_json(),
             **({"nest": self._nest.to_json()} if self._nest else {}),
             **({"kernels": self._kernels} if self._kernels else {}),
             **({"project": self._project} if self._project else {}),

@@ -77,6 +77,17 @@ def test_what_is_seen_is_the_rate_over_the_other(results):
     assert "geometric mean of 4 cases" in of_all.position
 
 
+def test_a_single_pair_decides_nothing(results):
+    store = Store(results / MACHINE.slug / "quick")
+    store.append(begun("run2", machine=MACHINE.key))
+    for name, ns in (("library", 2.0), ("fast", 1.0)):
+        store.append(cell(name, 64, samples_ns=[[ns]], run="run2", machine=MACHINE.key), machine=MACHINE)
+    store.append(done("run2"))
+    (one,) = judged(results, Goal("fast", 1.0, "library", {"n": 64}))
+    assert one.verdict == "unsure"
+    assert one.seen.high == float("inf")
+
+
 @pytest.mark.parametrize("goal", [Goal("fast", 1.0, "nobody"), Goal("fast", 1.0, "library", simd="amx_tile")])
 def test_a_run_without_the_contenders_is_told(goal, results):
     with pytest.raises(StoreError, match="asks anything"):

@@ -16,6 +16,7 @@ from harness.compare import goals
 from harness.compare.stored_runs import Side
 from harness.errors import VerificationError
 from harness.experiment import GEMM_TASK, PRESETS, Case, Contender, load_all
+from harness.interface import make_plan
 from harness.plan import Blocking
 from harness.problem import Problem
 from harness.registry import Entry
@@ -502,6 +503,23 @@ def test_every_goal_is_asked_of_contenders_that_meet_in_a_case(monkeypatch):
         run = Side("full", places, {MACHINE.key: WITH_ALL})
         for goal in experiment.goals:
             assert goals.judged(run, [dataclasses.replace(experiment, goals=(goal,))]), goal
+
+
+@pytest.mark.parametrize("name", [name for name, experiment in EXPERIMENTS.items() if experiment.goals])
+def test_what_is_asked_of_a_gpu_is_planned_there(name):
+    """The first contender of a case and one of those that compete with it take the product."""
+    entries, experiment = {entry.name: entry.backend for entry in registry.discover()}, EXPERIMENTS[name]
+    for case in experiment.cases("full", WITH_ALL):
+        asked = [
+            (entries[arguments["backend"]], Problem.from_json(dict(arguments["problem"])), arguments["parameters"])
+            for c in case.contenders
+            if "gpu-" in (arguments := {**case.arguments, **c.arguments}).get("backend", "")
+        ]
+        able = [one for one in asked if one[0].refuses(one[1]) is None]
+        is_odd = case.axes.get("operands") == "int8" and case.axes["n"] % 4  # cuBLAS takes no such rows of bytes
+        assert len(able) >= min(1 if is_odd else 2, len(asked)), case.axes
+        for backend, problem, parameters in able:
+            assert make_plan(backend, problem, WITH_ALL).override(parameters).problem == problem
 
 
 CALLS = [

@@ -84,9 +84,7 @@ class LayoutProduct(DeviceTask):
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        problem = self._problem
-        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        return {**work, "problem": problem.to_json(), "plan": {**self._facts, "tile": TILE}}
+        return {**self._problem.work, "plan": {**self._facts, "tile": TILE}}
 
 
 class LayoutChange(DeviceTask):

@@ -89,11 +89,9 @@ class OffloadedProduct:
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        problem = self._problem
         copied = self._host.out.nbytes + self._copies_operands * (self._host.a.nbytes + self._host.b.nbytes)
-        facts = {"operations": problem.operations, "bytes_moved": problem.bytes_moved, "bytes_copied": copied}
-        described = {"problem": problem.to_json(), "plan": self._plan.to_json()}
-        return {**facts, **described, "extra_bytes": self._extra_bytes()}
+        copies = {"bytes_copied": copied, "extra_bytes": self._extra_bytes()}
+        return {**self._problem.work, "plan": self._plan.to_json(), **copies}
 
     def _extra_bytes(self) -> int:
         """Return the bytes of arrays and scratch beside those of A, B and C, on the GPU and on the host."""
