@@ -14,6 +14,6 @@ CASES = [race(Problem(1024, 1024, 1024), reference="cpu-numpy", threads=threads)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("cell", cells(*CASES, budget=Budget(rounds=5, seconds=45.0)))
+@pytest.mark.parametrize("cell", cells(*CASES, budget=Budget(rounds=2, seconds=15.0, processes=3)))
 def test_ladder(replay, cell):
     replay(cell)

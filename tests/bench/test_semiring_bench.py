@@ -23,6 +23,6 @@ CASES = [race(Problem(N, N, N, semiring, dtype), reference="cpu-packed") for sem
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cell", cells(*CASES, budget=Budget(rounds=5, seconds=8.0)))
+@pytest.mark.parametrize("cell", cells(*CASES, budget=Budget(rounds=2, seconds=3.0, processes=3)))
 def test_semirings(replay, cell):
     replay(cell)

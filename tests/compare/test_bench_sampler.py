@@ -146,6 +146,15 @@ def test_ratio_rate_and_percent_of_peak(lab):
     assert measured.peak(BenchCell(_case(), "gpu-c")) is None
 
 
+def test_one_process_in_a_slow_state_moves_no_median(lab):
+    cell = BenchCell(_case(), "cpu-b")
+    case = Measured([cell])(cell)
+    usual = extra_info(cell, case, None)["rate_gops"]
+    slow = {label: [1.6 * sample for sample in samples] for label, samples in case.measurements[0].samples_ns.items()}
+    case.measurements[0] = Measurement(slow, warm_ups=case.measurements[0].warm_ups)
+    assert extra_info(cell, case, None)["rate_gops"] == usual
+
+
 def test_a_case_is_measured_once_and_only_those_who_are_asked_for(lab):
     wanted = [BenchCell(_case(), label) for label in ("cpu-b", "gpu-c")]
     measured = Measured(wanted[:1])
