@@ -139,8 +139,8 @@ def _conversion(name: str, x: Any, array: Any) -> str:
     if array.dtype.names:
         first = array.dtype.names[0]
         return f"{name}[{first!r}] for a field; numpy.lib.recfunctions.structured_to_unstructured({name})"
-    if x is None:
-        return f"give {name}"
+    if x is None or isinstance(x, str | Semiring):
+        return f"give {name}" if x is None else f"did you mean semiring={getattr(x, 'name', x)!r}?"
     if not array.ndim and isinstance(x, Iterator | AbstractSet | Mapping):  # NumPy takes it for one object
         values = f"{name}.values()" if isinstance(x, Mapping) else name
         return f"numpy.array(list({values}), float), if its elements are numbers"

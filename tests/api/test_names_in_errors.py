@@ -88,3 +88,13 @@ def test_a_row_that_is_meant_for_all_rows_comes_with_the_call_that_repeats_it() 
 def test_a_mapping_comes_with_its_values() -> None:
     with pytest.raises(ProblemError, match=r"numpy.array\(list\(a.values\(\)\), float\)"):
         harness.gemm({0: 1.0}, A)
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", harness.SEMIRINGS["min_plus"]])
+@pytest.mark.parametrize(
+    ("call", "operands"),
+    [(harness.gemm, (A, A)), (harness.gemv, (A, A[0])), (harness.syrk, (A,)), (harness.einsum, ("ij,jk", A, A))],
+)
+def test_a_semiring_in_the_place_of_an_array_comes_with_its_keyword(call: Any, operands: Any, semiring: Any) -> None:
+    with pytest.raises(ProblemError, match="did you mean semiring='min_plus'"):
+        call(*operands, semiring)
