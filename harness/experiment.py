@@ -158,13 +158,15 @@ class Case:
         return Case({**self.axes, "series": COLD}, contenders, self.arguments, f"{self.reference} ({COLD})")
 
     def of_contenders(self, is_chosen: Callable[[Contender], bool]) -> Case | None:
-        """Return the part of this case with the contenders that are chosen, and the reference; None without any."""
-        chosen = {c.label for c in self.contenders if is_chosen(c)}
-        if not chosen:
-            return None
-        kept = tuple(c for c in self.contenders if c.label in chosen | {self.reference})
+        """Return the part of this case with the contenders that are chosen, or None.
+
+        Ratios are to its reference if that is among them, else to the first.
+        """
+        kept = tuple(c for c in self.contenders if is_chosen(c))
+        labels = [c.label for c in kept]
         left_out = tuple(c.label for c in self.contenders if c not in kept)
-        return dataclasses.replace(self, contenders=kept, left_out=left_out)
+        reference = self.reference if self.reference in labels else ""
+        return dataclasses.replace(self, contenders=kept, reference=reference, left_out=left_out) if kept else None
 
     @property
     def key(self) -> str:

@@ -97,7 +97,7 @@ def run(
     results_root : Path
     observer : Observer, optional
     only : collection of str
-        Labels or backends: in each case these contenders are measured, and the reference.
+        Labels or backends: in each case these contenders alone are measured.
     where : mapping of str to collection of str, optional
         Values by axis, as text: only cases that stand there, as ``{"n": ["1024"]}``.
     fresh : bool
@@ -277,7 +277,7 @@ def _part(only: Collection[str], where: Mapping[str, Collection[str]]) -> dict[s
 
 
 def _restricted(cases: list[Case], only: Collection[str], where: Mapping[str, Collection[str]]) -> list[Case]:
-    """Return the cases at `where` that have a contender named by `only`, with those contenders and the reference."""
+    """Return the cases at `where` that have a contender named by `only`, with those contenders alone."""
     cases = [case for case in cases if all(str(case.axes.get(axis)) in values for axis, values in where.items())]
     if not only:
         return cases
