@@ -163,7 +163,7 @@ class _Runner:
         is_complete = not part
         names = [experiment.name for experiment, _ in plan]
         known = {name: self.store.keys_of_run(name, self.run_id) if is_resumed else set() for name in names}
-        for text in self.store.notices:
+        for text in (f"results go to {self.store.folder}", *self.store.notices):
             self.observer.notice(text)
         self.observer.run_started(
             self.run_id,
