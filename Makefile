@@ -178,6 +178,9 @@ clean: ## remove caches and build outputs; results and figures stay
 distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
 	@rm -rf $(VENV) .benchmarks
 
+.DEFAULT:
+	@echo "make: there is no target $@; make help lists them" >&2; exit 2
+
 .PHONY: help experiments run figures report page readme docs check setup test test-units coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:

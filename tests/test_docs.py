@@ -240,6 +240,12 @@ def test_make_help_lists_every_target():
     assert answer.stdout == shell(["make"], ROOT).stdout  # the default
 
 
+def test_an_unknown_target_names_the_list():
+    answer = shell(["make", "nosuch"], ROOT)
+    assert answer.returncode == 2
+    assert "there is no target nosuch; make help lists them" in answer.stderr
+
+
 def test_every_target_is_phony():
     (phony,) = re.findall(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(phony.split()) == targets()
