@@ -4,6 +4,7 @@ The steps of one product, with the module that does each:
 
     problem -> plan   `Simd.plan`            vector unit, register tile, blocks by the caches
     operands          `_simd.product`   transposed if that suits C; fast or careful form by the values
+    nest              `_simd.settings`      the loops below; of a vector, few terms or a symmetric A, loops that stream
     arguments         `_simd.argument_table`      parts of C, which the threads take; a row of a table for each part
     loop 5            `_simd.loops`     jc over n by nc: row-panel of B
     loop 4                                   pc over k by kc: the first block of k stores C, later ones combine with it
@@ -31,13 +32,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 
 from backends.cpu._batch.argk import prepare_argk
-from backends.cpu._batch.product import prepare_batch, prepare_log_sum
+from backends.cpu._batch.product import run_of_batch
 from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
@@ -46,7 +48,7 @@ from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.block_tracker import BLOCK
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
-from backends.cpu._simd.product import prepare_generated, with_swapped_operands
+from backends.cpu._simd.product import prepare_generated, prepare_symmetric, run_of_one, with_swapped_operands
 from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
@@ -201,9 +203,8 @@ class Simd(Backend):
         is_possible = problem.pairs > 0 and not is_bool(problem.dtype)
         if not is_possible or problem.accumulate or self.declines(problem):
             return None
-        settings, prepare = _settings(plan).tracking(steps), prepare_batch if problem.batch else prepare_generated
-        product = prepare(problem.semiring, settings, *arrays, accumulate=False, block=block)
-        return HostExecution(operands, product)
+        settings, core = _settings(plan).tracking(steps), run_of_batch if problem.batch else run_of_one
+        return HostExecution(operands, prepare_generated(problem.semiring, settings, *arrays, False, block, core=core))
 
     def listing(self, plan: Plan) -> str:
         """Return the loop of the register tile, in pseudo-code and in assembly; for bools, that of words of bits."""
@@ -228,25 +229,40 @@ def _prepare(
     problem: Problem, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
 ) -> Run:
     """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
-    semiring, dtype = problem.semiring, problem.dtype
-    if problem.batch and semiring.is_log_sum:
-        return prepare_log_sum(semiring, _computed(semiring), settings, a, b, out, accumulate)
+    if problem.semiring.is_log_sum:
+        return _prepare_log_sum(problem, settings, a, b, out, accumulate)
+    if problem.triangle == "a":
+        return prepare_symmetric(problem.semiring, settings, a, b, out, accumulate)
+    if is_bool(problem.dtype):
+        return prepare_bits(problem.semiring, settings, a, b, out, accumulate)
+    core = run_of_batch if problem.batch else run_of_one
+    return prepare_generated(problem.semiring, settings, a, b, out, accumulate, None, problem.triangle, core)
+
+
+def _prepare_log_sum(
+    problem: Problem, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
+) -> Run:
+    """Return the same for logaddexp_plus; of a batch one product after the other, all in the scratch of the first."""
+    ordinary = _computed(problem.semiring)
+    prepare: Callable[..., Run] = functools.partial(prepare_generated, ordinary, settings)
     if problem.batch:
-        return prepare_batch(semiring, settings, a, b, out, accumulate)
-    if is_bool(dtype):
-        return prepare_bits(semiring, settings, a, b, out, accumulate)
-    if not semiring.is_log_sum:
-        return prepare_generated(semiring, settings, a, b, out, accumulate, triangle=problem.triangle)
-    ordinary = _computed(semiring)
+        prepare = functools.partial(run_of_batch, settings, operations(ordinary, problem.dtype))
+    made: list[Run] = []
 
     def product(x: np.ndarray, y: np.ndarray, sums: np.ndarray, adds: bool) -> None:
         if not made:
-            made.append(prepare_generated(ordinary, settings, x, y, sums, adds))
+            made.append(prepare(x, y, sums, adds))
         made[0]()
 
-    made: list[Run] = []
-    log_sum = LogSumExp(semiring, dtype, (problem.m, problem.n, problem.k), product)
-    return lambda: log_sum(a, b, out, accumulate)
+    log_sum = LogSumExp(problem.semiring, problem.dtype, (problem.m, problem.n, problem.k), product)
+    if not problem.batch:
+        return lambda: log_sum(a, b, out, accumulate)
+
+    def run() -> None:
+        for index in np.ndindex(problem.batch):
+            log_sum(a[index], b[index], out[index], accumulate)
+
+    return run
 
 
 def _computed(semiring: Semiring) -> Semiring:

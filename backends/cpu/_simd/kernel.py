@@ -72,6 +72,14 @@ class KernelKey(NamedTuple):
         """Elements in a vector."""
         return self.vector_unit.lanes(np.dtype(self.dtype))
 
+    @property
+    def may_take_dots(self) -> bool:
+        """Whether columns left after whole vectors may be dot products.
+
+        Only tiles note the numbers of blocks; a careful kernel rarely runs and need not be fast.
+        """
+        return not self.block_steps and not self.operations.is_careful
+
     def code(self) -> VectorCode:
         """Return the emitter for this unit and dtype."""
         return VectorCode(self.vector_unit, np.dtype(self.dtype))

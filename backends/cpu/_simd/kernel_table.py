@@ -32,14 +32,6 @@ PACK = len(WORDS) - 1  # the vectors of a panel are added
 assert sum(word.startswith("dots_") for word in WORDS) == ROWS
 
 
-def may_take_dots(key: KernelKey) -> bool:
-    """Return whether columns left after whole vectors may be dot products.
-
-    Only tiles note the numbers of blocks; a careful kernel rarely runs and need not be fast.
-    """
-    return not key.block_steps and not key.operations.is_careful
-
-
 @functools.cache
 def kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
@@ -49,9 +41,9 @@ def kernel_table(key: KernelKey) -> np.ndarray:
         tiles[number] = address
     numbers = (
         np.dtype(key.dtype).itemsize, key.lanes, key.lanes.bit_length() - 1, key.mr, key.nv, key.block_steps or 1,
-        may_take_dots(key), not key.operations.is_careful, len(WORDS) + key.nv, address_of(build_gather(key)),
+        key.may_take_dots, not key.operations.is_careful, len(WORDS) + key.nv, address_of(build_gather(key)),
     )  # fmt: skip
-    dots = compile_dots(key) if may_take_dots(key) else (0,) * ROWS
+    dots = compile_dots(key) if key.may_take_dots else (0,) * ROWS
     return np.array([*numbers, compile_fold(key), *dots, *compile_packs(key), *tiles], np.int64)
 
 

@@ -76,6 +76,11 @@ def columns_left(n: int, k: int, lanes: int) -> int:
 columns_left_over = numba.njit(inline="always")(columns_left)
 
 
+def columns_beside(key: KernelKey, n: int, k: int) -> int:
+    """Return the number of columns after whole vectors that are dot products by this kernel."""
+    return columns_left(n, k, key.lanes) if key.may_take_dots else 0
+
+
 @kernel_builder
 def build_product() -> Any:
     """Compile ``product(part)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.

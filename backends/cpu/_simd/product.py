@@ -2,7 +2,8 @@
 
 The loops need an output with contiguous rows. An output with contiguous columns becomes that of the transposed product,
 ``C^T = B^T (x)' A^T``; so does that of few rows of A by a B with contiguous columns, which is then read where it lies.
-An output without contiguous rows is computed in an array of its own and copied.
+An output without contiguous rows is computed in an array of its own and copied. A batch is one product here: all of it
+is transposed, or none, and one look at its values decides.
 """
 
 from __future__ import annotations
@@ -26,6 +27,25 @@ from harness.tuning import simd as tuning_simd
 _SWAPPED = {"first": "second", "second": "first"}
 
 
+# core(settings, ops, a, b, out, accumulate, block, triangle): prepares a form of a product; rows of out are contiguous.
+Core = Callable[[Settings, Operations, np.ndarray, np.ndarray, np.ndarray, bool, np.ndarray | None, str], Run]
+
+
+def run_of_one(
+    settings: Settings, ops: Operations, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool,
+    block: np.ndarray | None = None, triangle: str = "",
+) -> Run:  # fmt: skip
+    """Return the run of one product by the loops of its nest; of a matrix by its own transpose, by half of them."""
+    shape = Shape.of(a, b, out)
+    loops = settings.loops(ops, out.dtype, shape, triangle)
+    is_plain = not accumulate and not triangle and block is None
+    if is_plain and data_address(a) == data_address(b) and is_self_product(shape, ops):
+        run = functools.partial(SelfProduct(loops, shape).run, data_address(a), data_address(out))
+        run.operands = a, out  # type: ignore[attr-defined] # it knows them by address alone
+        return run
+    return prepare_product(loops, a, b, out, accumulate, block)
+
+
 def prepare_generated(
     semiring: Semiring,
     settings: Settings,
@@ -35,6 +55,7 @@ def prepare_generated(
     accumulate: bool,
     block: np.ndarray | None = None,
     triangle: str = "",
+    core: Core = run_of_one,
 ) -> Run:
     """Return ``run()``, which computes ``out := [out (+)] a (x) b``, for m, n, k >= 1.
 
@@ -43,46 +64,38 @@ def prepare_generated(
     semiring : Semiring
         One that `operations` knows over the dtype.
     settings : Settings
-    a, b, out : (m, k), (k, n) and (m, n) array
-        Of one dtype, any strides.
+    a, b, out : (..., m, k), (..., k, n) and (..., m, n) array
+        Of one dtype, any strides, with the same leading dimensions.
     accumulate : bool
-    block : (m, n) array of int8, optional
+    block : (..., m, n) array of int8, optional
         Takes the numbers of blocks of k, if the settings track them; then rows of both are contiguous.
     triangle : str
-        As in `harness.Problem`; ``"a"`` with n = 1.
+        As in `harness.Problem`, empty or ``"d"``.
+    core : callable
+        That of a batch, if there are leading dimensions.
     """
     dtype = out.dtype
-    if triangle == "a":
-        return _prepare_symmetric(semiring, settings, a, b, out, accumulate)
     if not triangle:
         semiring, settings, a, b, out, block = as_suits_layout(semiring, settings, a, b, out, block)
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
     assert ops is not None
 
-    is_plain = not accumulate and not triangle and block is None
-
     def prepare(ops: Operations) -> Run:
-        shape = Shape.of(a, b, target)
-        if is_plain and data_address(a) == data_address(b) and is_self_product(shape, ops):
-            half = SelfProduct(functools.partial(settings.loops, ops, dtype), shape)
-            run = functools.partial(half.run, data_address(a), data_address(target))
-            run.operands = a, target  # type: ignore[attr-defined] # it knows them by address alone
-            return run
-        return prepare_product(settings.loops(ops, dtype, shape, triangle), a, b, target, accumulate, block)
+        return core(settings, ops, a, b, target, accumulate, block, triangle)
 
-    # a scan takes as long as a product with a vector; and memory bounds an update, so that one form of it does
-    is_streamed = min(out.shape) == 1 or settings.updates_rows(Shape.of(a, b, target), dtype)
-    if condition is not Guard.NONE and is_streamed and block is None:
-        return through(target, out, accumulate, prepare(ops._replace(is_careful=True)), triangle)
-    run = prepare(ops)
-    if condition is not Guard.NONE:
-        careful = functools.partial(prepare, ops._replace(is_careful=True))
-        run = guarded(Look(condition, semiring, dtype).on(a, b), run, careful)
+    careful = functools.partial(prepare, ops._replace(is_careful=True))
+    if condition is Guard.NONE:
+        run = prepare(ops)
+    elif block is None and out.ndim == 2 and settings.streams(Shape.of(a, b, target), dtype):
+        run = careful()  # a scan takes as long; and memory bounds an update, so that one form of it does
+    else:
+        holds = Look(condition, semiring, dtype).on(a, b)
+        run = careful() if holds is None else guarded(holds, prepare(ops), careful)
     return through(target, out, accumulate, run, triangle)
 
 
-def _prepare_symmetric(
+def prepare_symmetric(
     semiring: Semiring, settings: Settings, a: np.ndarray, x: np.ndarray, out: np.ndarray, accumulate: bool
 ) -> Run:
     """Return ``run()`` for a symmetric A, whose triangle is taken by rows or by columns, and a vector x."""
@@ -93,7 +106,7 @@ def _prepare_symmetric(
     stored = a.T if is_upper else a
     rows = stored if has_contiguous_rows(stored) else np.empty(a.shape, dtype)
     vector, target = (z if _is_contiguous(z) else np.empty(z.shape, dtype) for z in (x, out))
-    loops = settings.symmetric_loops(ops, dtype, a.shape[0], is_upper)
+    loops = settings.loops(ops, dtype, Shape.of(rows, vector, target), "a", is_upper=is_upper)
     product = prepare_product(loops, rows, vector, target, accumulate)
     copies = [(to, of) for to, of in ((rows, stored), (vector, x)) if to is not of]
 

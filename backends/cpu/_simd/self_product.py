@@ -13,10 +13,7 @@ any product, so nothing more is compiled.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, Stage, cut_evenly
@@ -45,8 +42,7 @@ class LowerLoops(Loops):
 
     def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
         """Return the parts, the largest first: of each strip ranges of rows, so that threads share it."""
-        itemsize, key = np.dtype(self.key.dtype).itemsize, self.key
-        whole = self.blocked(shape.part(accumulate))._replace(packed_b=tile_bytes(key))
+        key, whole = self.key, self.blocked(shape.part(accumulate))._replace(packed_b=tile_bytes(self.key))
         cuts = strips(self, shape.m)
         area = sum((shape.m - j) * (end - j) for j, end in cuts)
         parts = []
@@ -61,7 +57,7 @@ class LowerLoops(Loops):
                         n=end - j,
                         a=i * shape.strides_a[0],
                         b=j * shape.strides_b[1],
-                        c=i * shape.row_stride_out + j * itemsize,
+                        c=i * shape.row_stride_out + j * self.itemsize,
                         diagonal=j - i if i < end else NO_DIAGONAL,
                     )
                 )
@@ -78,27 +74,25 @@ class SelfProduct:
 
     Parameters
     ----------
-    loops_of : callable
-        ``loops_of(shape)`` returns the choices of the loops for a whole product.
+    loops : Loops
+        The choices of the loops for a whole product.
     shape : Shape
         Rows of the output are contiguous.
     """
 
-    def __init__(self, loops_of: Callable[[Shape], Loops], shape: Shape) -> None:
-        loops, m = loops_of(shape), shape.m
-        itemsize = np.dtype(loops.key.dtype).itemsize
-        count = tuning_parts.mirrored_strips(m, loops.key.lanes * loops.key.nv)
+    def __init__(self, loops: Loops, shape: Shape) -> None:
+        count = tuning_parts.mirrored_strips(shape.m, loops.key.lanes * loops.key.nv)
         lower = LowerLoops(*loops._replace(packs_a=False, grid=(count, 1), triangle="d"))
         self._copied_bytes, self._stages = 0, [(None, 0, LoopTable(lower, shape, accumulate=False))]
         if loops.packs_a:  # each part would pack it
             blocks = range(0, shape.k, loops.blocking.kc)
             self._stages = [self._copied_block(lower, shape, p, min(shape.k - p, blocks.step)) for p in blocks]
-        of_mirror = list(mirrored(m, shape.row_stride_out, itemsize))
+        of_mirror = list(mirrored(shape.m, shape.row_stride_out, loops.itemsize))
         self._mirror = BlockCopies(loops.key, of_mirror, loops.threads)
 
     def _copied_block(self, lower: LowerLoops, shape: Shape, p: int, k: int) -> tuple[BlockCopies, int, LoopTable]:
         """Return a block of k: how to copy its columns of A, where its rows of B begin, and the sums over it."""
-        m, threads, itemsize = shape.m, lower.threads, np.dtype(lower.key.dtype).itemsize
+        m, threads, itemsize = shape.m, lower.threads, lower.itemsize
         lda, step = row_bytes(k, itemsize), -(-m // (4 * threads * ROWS)) * ROWS if threads > 1 else m
         self._copied_bytes = max(self._copied_bytes, m * lda)
         rows, begin = itertools.pairwise([*range(0, m, step), m]), p * shape.strides_a[1]

@@ -9,11 +9,10 @@ import numpy as np
 
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.kernel_table import may_take_dots
-from backends.cpu._simd.loops import columns_left
+from backends.cpu._simd.loops import columns_beside, columns_left
 from backends.cpu._simd.matrix_vector import VectorLoops
 from backends.cpu._simd.rank_update import UpdateLoops
-from backends.cpu._simd.shared_panels import SharedLoops, columns_beside
+from backends.cpu._simd.shared_panels import SharedLoops
 from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
@@ -61,42 +60,54 @@ class Settings:
         nv = self.blocking.nr // self.unit.lanes(dtype)
         return KernelKey(ops, dtype_name(dtype), self.unit.name, self.blocking.mr, nv, self.block_steps)
 
-    def loops(self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "") -> Loops:
-        """Return the choices of the loops for operands of this shape; `triangle` as in `Loops`, empty or ``"d"``."""
-        m, n, k, strides_a, strides_b, *_ = shape
-        blocking, key = self.blocking, self.key(ops, dtype)
-        a_in_place = strides_a[1] == dtype.itemsize and (
-            n <= self.in_place_up_to or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
-        )
+    def loops(
+        self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "", *, is_upper: bool = False
+    ) -> Loops:
+        """Return the loops for operands of this shape, of the type of their nest; `triangle`, `is_upper`: as there."""
+        key, (m, n, *_) = self.key(ops, dtype), shape
+        nest = self._nest(shape, dtype, triangle)
+        if nest is Loops:
+            return self._tiled_loops(key, shape, triangle)
+        if nest is VectorLoops:
+            return self._vector_loops(key, shape)
+        size = m * m // 2 * dtype.itemsize if nest is SymmetricLoops else m * n * dtype.itemsize // (1 + bool(triangle))
+        grid = tuning_parts.stream_parts(size, self.threads), 1
+        return nest(key, self.blocking, False, False, grid, self.threads, triangle, is_upper=is_upper)
+
+    def _nest(self, shape: Shape, dtype: np.dtype[Any], triangle: str) -> type[Loops]:
+        """Return the type of the loops: those that stream a matrix once, where that is possible, or those of tiles."""
+        if triangle == "a":
+            return SymmetricLoops
         if self.updates_rows(shape, dtype):
-            size = m * n * dtype.itemsize // (2 if triangle else 1)
-            grid = tuning_parts.stream_parts(size, self.threads), 1
-            return UpdateLoops(key, blocking, False, False, grid, self.threads, triangle)
-        parts = tuning_parts.simd_parts(m * n * k // 2 if triangle else m * n * k, self.threads)
+            return UpdateLoops
+        streamed = shape.strides_a if shape.n == 1 else shape.strides_b
+        is_vector = min(shape.m, shape.n) == 1 and streamed[1] == dtype.itemsize
+        return VectorLoops if is_vector and not self.block_steps and not triangle else Loops
+
+    def _tiled_loops(self, key: KernelKey, shape: Shape, triangle: str) -> Loops:
+        """Return the loops around the register tile, which pack what they do not read in place."""
+        m, n, k, (row_a, step_a), (row_b, _), *_ = shape
+        itemsize, blocking = np.dtype(key.dtype).itemsize, self.blocking
+        is_near = n <= self.in_place_up_to or tuning_simd.reads_in_place(row_a, m, self.bad_stride_a)
         b_in_place, comes_by_rows = self._reads_b_in_place(shape, key)
+        packs_a, packs_b = self.packs_a or step_a != itemsize or not is_near, self.packs_b or not b_in_place
+        parts = tuning_parts.simd_parts(m * n * k // (1 + bool(triangle)), self.threads)
         if triangle:
             side = tuning_parts.triangle_grid(m, self.threads, parts)
-            packs = self.packs_a or not a_in_place, self.packs_b or not b_in_place
-            return Loops(key, blocking, *packs, (side, side), self.threads, triangle)
-        is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
-        if min(m, n) == 1 and is_streamed and not self.block_steps:
-            return self._vector_loops(key, shape)
-        packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
-        if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
+            return Loops(key, blocking, packs_a, packs_b, (side, side), self.threads, triangle)
+        if packs_b and not packs_a and columns_beside(key, n, k) == n:
             blocking = replace(blocking, kc=k)  # dot products stream A once
-        elif packs_b and not self._is_good_distance(strides_b[0], k) and not self.block_steps:
-            kc = min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, dtype.itemsize))
-            blocking = replace(blocking, kc=kc)
+        elif packs_b and not self._is_good_distance(row_b, k) and not self.block_steps:
+            blocking = replace(blocking, kc=min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, itemsize)))
         elif comes_by_rows and not packs_b:
             blocking = replace(blocking, kc=min(blocking.kc, tuning_simd.SIMD_STREAMED_ROWS))
+        shares = packs_b and not self.block_steps and tuning_parts.shares_panels(m, n, k, self.threads)
+        if shares and columns_beside(key, n, k) < n:
+            grid = tuning_parts.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
+            return SharedLoops(key, blocking, packs_a, packs_b, grid, self.threads)
         costs = tuning_parts.SIMD_PACKING_ROWS if packs_b or comes_by_rows else 0, tuning_parts.SIMD_READING_COLUMNS
         grid = tuning_parts.thread_grid(m, n, parts, tuning_parts.SIMD_ROW_STEP, key.lanes, *costs)
-        loops = Loops(key, blocking, packs_a, packs_b, grid, self.threads)
-        is_shared = packs_b and not self.block_steps and tuning_parts.shares_panels(m, n, k, self.threads)
-        if not is_shared or columns_beside(key, shape) == n:
-            return loops
-        grid = tuning_parts.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
-        return SharedLoops(*loops._replace(grid=grid))
+        return Loops(key, blocking, packs_a, packs_b, grid, self.threads)
 
     def _reads_b_in_place(self, shape: Shape, key: KernelKey) -> tuple[bool, bool]:
         """Return whether B may be read in place, and whether it then comes a few rows at a time."""
@@ -114,6 +125,10 @@ class Settings:
     def _is_good_distance(self, row_b: int, k: int) -> bool:
         return tuning_simd.reads_in_place(row_b, k, self.bad_stride_b)
 
+    def streams(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
+        """Return whether a matrix passes through once: that takes as long as a scan of it."""
+        return min(shape.m, shape.n) == 1 or self.updates_rows(shape, dtype)
+
     def updates_rows(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
         """Return whether a product has so few terms that each row of C passes through once, by `UpdateLoops`."""
         m, n, k, _, (_, step_b), *_ = shape
@@ -130,11 +145,6 @@ class Settings:
             parts_of_k = tuning_parts.parts_of_k(k, parts)
         grid = (parts, 1) if n == 1 else (1, parts)
         return VectorLoops(key, self.blocking, False, packs_x, grid, self.threads, parts_of_k=parts_of_k)
-
-    def symmetric_loops(self, ops: Operations, dtype: np.dtype[Any], m: int, is_upper: bool) -> SymmetricLoops:
-        """Return the loops of a symmetric matrix of m rows by a vector."""
-        key, parts = self.key(ops, dtype), tuning_parts.stream_parts(m * m // 2 * dtype.itemsize, self.threads)
-        return SymmetricLoops(key, self.blocking, False, False, (parts, 1), self.threads, "a", is_upper=is_upper)
 
     def tracking(self, steps: int) -> Settings:
         """Return the settings of a product that notes blocks of `steps` terms: kc is a multiple of it."""

@@ -28,9 +28,7 @@ from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, LoopTable, Run, Shape, cut_evenly
-from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.kernel_table import may_take_dots
-from backends.cpu._simd.loops import columns_left, row_bytes
+from backends.cpu._simd.loops import columns_beside, row_bytes
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.part import PANELS_AT_B, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point, row_at
@@ -160,16 +158,15 @@ class SharedTable:
     """
 
     def __init__(self, loops: SharedLoops, shape: Shape, accumulate: bool) -> None:
-        itemsize = np.dtype(loops.key.dtype).itemsize
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
-        self._size, left = 0, columns_beside(loops.key, shape)
+        self._size, left = 0, columns_beside(loops.key, shape.n, shape.k)
         whole = shape.n - left
         self._stages = [self._prepare(loops, shape, accumulate, x) for x in _ranges(loops, shape._replace(n=whole))]
         self._left: list[tuple[int, int, LoopTable]] = []
         if left:  # dot products, as without shared panels: not even the last bit depends on the number of threads
             beside = Loops(*loops._replace(grid=(loops.threads, 1)))
             table = LoopTable(beside, shape._replace(n=left), accumulate)
-            self._left.append((whole * shape.strides_b[1], whole * itemsize, table))
+            self._left.append((whole * shape.strides_b[1], whole * loops.itemsize, table))
 
     def _prepare(self, loops: SharedLoops, shape: Shape, accumulate: bool, of: _Range) -> _Stage:
         """Return the work of a range."""
@@ -178,21 +175,21 @@ class SharedTable:
         across, parts = max(across * (last - j) // shape.n, 1), rows * across
         strips = (of.rows[1] - i) // (tuning_parts.SIMD_SHARED_STRIPS * loops.key.mr)
         grid = max(min(parts // across, strips), 1), across
-        inner, itemsize = _PackedLoops(*loops._replace(packs_b=False, packs_a=False, grid=grid)), loops.itemsize
+        inner = _PackedLoops(*loops._replace(packs_b=False, packs_a=False, grid=grid))
         of_range, copy_of_a = of.shape(shape), -1
         groups, size = slabs_of_b(inner.columns(of_range), of_range, loops.blocking.kc)
         if i > 0:  # the panels are those of the range above
             groups = [group[:0] for group in groups]
         if loops.packs_a:
-            copy_of_a, lda = size, row_bytes(of_range.k, itemsize)
+            copy_of_a, lda = size, row_bytes(of_range.k, loops.itemsize)
             groups += slabs_of_a(inner.strips(of_range), of_range, size, lda)
             size += of_range.m * lda
-            of_range = of_range._replace(strides_a=(lda, itemsize))
+            of_range = of_range._replace(strides_a=(lda, loops.itemsize))
         self._size = max(self._size, size)
         offsets = (
             i * shape.strides_a[0] + p * shape.strides_a[1],
             p * shape.strides_b[0] + j * shape.strides_b[1],
-            i * shape.row_stride_out + j * itemsize,
+            i * shape.row_stride_out + j * loops.itemsize,
         )
         return _Stage(offsets, copy_of_a, _PackedParts(inner, of_range, accumulate or p > 0, groups))
 
@@ -209,11 +206,6 @@ class SharedTable:
         for from_b, from_out, table in self._left:
             table.addresses[:SCRATCH] = a, b + from_b, out + from_out, 0
             table.run()
-
-
-def columns_beside(key: KernelKey, shape: Shape) -> int:
-    """Return the number of columns after whole vectors that are dot products."""
-    return columns_left(shape.n, shape.k, key.lanes) if may_take_dots(key) else 0
 
 
 def _ranges(loops: Loops, shape: Shape) -> list[_Range]:

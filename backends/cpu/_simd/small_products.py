@@ -164,7 +164,7 @@ def _ready_product(
     bind = functools.partial(entry_point(_build_locate()), data_address(table.addresses))
     if adds or not is_self_product(shape, loops.key.operations):
         return way, bind, table.run
-    half, addresses = SelfProduct(lambda shape: loops_of(shape, is_swapped), shape), table.addresses
+    half, addresses = SelfProduct(loops, shape), table.addresses
 
     def run() -> None:
         a, b, out, *_ = addresses.tolist()

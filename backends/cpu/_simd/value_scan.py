@@ -16,6 +16,7 @@ from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Guard
 from harness.dtypes import is_integer
+from harness.operands import collapsed
 from harness.semiring import Semiring, highest, lowest
 
 
@@ -48,13 +49,17 @@ class Look:
         self._look(*_pieces(x), result)
         return int(result[0]), int(result[1])
 
-    def on(self, a: np.ndarray, b: np.ndarray) -> Callable[[], bool]:
+    def on(self, a: np.ndarray, b: np.ndarray) -> Callable[[], bool] | None:
         """Return ``holds()``: whether the fast form is right for the values that these two have then.
 
         Both must outlive it. Shapes and strides are looked up once: at n = 257 that takes as long as the scan itself.
+        None: matrices of a batch are not evenly apart, and are not looked at.
         """
         result, look = np.empty((2, 2), self._dtype), entry_point(self._look)
-        over_a, over_b = (functools.partial(look, *_pieces(x), result[i]) for i, x in enumerate((a, b)))
+        whole_a, whole_b = (x if x.ndim == 2 else _stacked(x) for x in (a, b))
+        if whole_a is None or whole_b is None:
+            return None
+        over_a, over_b = (functools.partial(look, *_pieces(x), result[i]) for i, x in enumerate((whole_a, whole_b)))
 
         def has_no_nan() -> bool:
             over_a()
@@ -66,6 +71,20 @@ class Look:
             return self.allows(*result.tolist())
 
         return has_no_nan if self._condition is Guard.NO_NAN_IN_A else stays_in_range
+
+
+def _stacked(x: np.ndarray) -> np.ndarray | None:
+    """Return the different matrices of a batch below each other, as a view; None if they are not evenly apart."""
+    *batch, rows, _ = x.shape
+    strides = x.strides
+    sizes = [1 if stride == 0 else size for size, stride in zip(batch, strides, strict=False)]
+    if abs(strides[-2]) < abs(strides[-1]):
+        x, rows, strides = x.swapaxes(-1, -2), x.shape[-1], (*strides[:-2], strides[-1], strides[-2])
+    pieces = collapsed((*sizes, rows), strides[:-1])
+    if len(pieces) > 1:
+        return None
+    size, stride = pieces[0] if pieces else (1, strides[-2])
+    return np.lib.stride_tricks.as_strided(x, (size, x.shape[-1]), (stride, strides[-1]), writeable=False)
 
 
 def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
