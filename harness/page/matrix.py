@@ -7,13 +7,14 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from harness.analysis import rates
+from harness.dtypes import TABLE
 from harness.experiment import Experiment
 from harness.page.recorded import Recorded, ShownRow, subjects_of
 from harness.semiring import SEMIRINGS
 from harness.stats.statistics import median
 
 FINDING = "of_peak"
-DTYPES = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
+DTYPES = list(TABLE)
 
 
 class Field(NamedTuple):

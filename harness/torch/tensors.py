@@ -11,13 +11,12 @@ import torch
 
 from harness.api.libraries.gpu import on_stream
 from harness.api.libraries.pytorch import current_stream
+from harness.dtypes import TABLE
 from harness.errors import BackendUnavailable, ProblemError
 from harness.surroundings import INSTALL_CUPY
 
 DEVICES = "cpu", "cuda"
-DTYPES = tuple(
-    getattr(torch, name) for name in "float64 float32 float16 int64 int32 int16 int8 uint8 bool".split()
-)  # those that NumPy has
+DTYPES = tuple(getattr(torch, row.name) for row in TABLE.values() if row.is_in_torch and row.is_of_sums)
 _NO_WAIT = -1  # for CuPy's __dlpack__: the consumer reads in the same stream
 
 

@@ -25,7 +25,8 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
 from backends.gpu._program.program import Kernel, Matrix, Place, Program, Step
-from backends.gpu._program.tensor_map import ITEMSIZES, TensorMap
+from backends.gpu._program.tensor_map import TensorMap
+from harness.dtypes import TABLE
 from harness.operands import Operands
 from harness.proof import fences
 
@@ -187,7 +188,7 @@ def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
 def describe(tensor_map: TensorMap, address: int) -> bytes:
     """Return what the shim's copy engine reads of a tensor map: its struct TensorMap."""
     _, rows, columns, ld, box_rows, box_columns, dtype, layers, distance = tensor_map
-    sizes = rows, columns, box_rows, box_columns, ITEMSIZES[dtype], layers
+    sizes = rows, columns, box_rows, box_columns, TABLE[dtype].itemsize, layers
     return struct.pack("=Qqq6I", address, ld, distance, *sizes)
 
 

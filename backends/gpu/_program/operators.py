@@ -18,16 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from harness.dtypes import TABLE
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, Semiring, highest, lowest
 
 # Element types, by NumPy's names.
-TYPES = {
-    "float16": "Half", "float32": "float", "float64": "double",
-    "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
-    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
-    "bool": "unsigned char",
-}  # fmt: skip
+TYPES = {row.name: row.c for row in TABLE.values() if row.c}
 
 
 class Form(enum.Enum):

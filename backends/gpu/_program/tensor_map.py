@@ -7,11 +7,10 @@ import functools
 from typing import NamedTuple
 
 from backends.gpu._program.program import Place
+from harness.dtypes import TABLE
 from harness.errors import BackendUnavailable, HarnessError
 
-# CUtensorMapDataType, and the other enumerations of cuda.h in use here.
-_TYPES = {"uint8": 0, "uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
-ITEMSIZES = {"uint8": 1, "uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
+# Enumerations of cuda.h; CUtensorMapDataType is in the table of dtypes.
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 
@@ -27,7 +26,7 @@ class TensorMap(NamedTuple):
     box_rows, box_columns : int
         Extent of one copy; the columns are 128 bytes, which are swizzled.
     dtype : str
-        One of `ITEMSIZES`.
+        One with a number `tma` in `harness.dtypes.TABLE`.
     layers : int
         Matrices of a stack, one after the other, the third dimension of the map; 0: a matrix alone, without it.
     distance : int
@@ -58,10 +57,10 @@ class TensorMap(NamedTuple):
         HarnessError
             If the driver refuses it.
         """
-        itemsize, dimensions = ITEMSIZES[self.dtype], 3 if self.layers else 2
+        itemsize, dimensions = TABLE[self.dtype].itemsize, 3 if self.layers else 2
         status = _driver().cuTensorMapEncodeTiled(
             ctypes.c_void_p(position),
-            _TYPES[self.dtype],
+            TABLE[self.dtype].tma,
             dimensions,
             ctypes.c_void_p(address),
             (ctypes.c_uint64 * 3)(self.columns, self.rows, self.layers),

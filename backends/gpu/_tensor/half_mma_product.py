@@ -14,6 +14,7 @@ from backends.gpu._passes.padding import WIDE, is_aligned
 from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.tma import bytes_at_once
+from harness.dtypes import row_of
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import GROUP
@@ -22,7 +23,7 @@ from harness.tuning.gpu.thin_tensor_cores import ThinChoice
 HALF_UNITS = ("wgmma", "mma", "panels")
 # Blocks of a cluster: of more than eight not every GPU has one (CUDA C++ Programming Guide, "Thread Block Clusters").
 CLUSTERS = SLICES = (1, 2, 4, 8)
-_ITEMSIZE, _STEP, _KINDS = 2, 16, {"float16": '"f16"', "bfloat16": '"bf16"'}
+_ITEMSIZE, _STEP = 2, 16
 _SUM_PAD, _SUM_BYTES = 8, 4  # of tensor_core_half_mma.cu: PITCH
 _REGISTERS = 65536
 
@@ -79,7 +80,7 @@ def add_half_mma_product(program: Program, plan: Plan, product: Product) -> None
         "MIN_BLOCKS": int(plan.options["resident"]),
         "CLUSTER": cluster,
         "GROUP": GROUP,
-        "KIND": _KINDS[problem.input_dtype.name],
+        "KIND": f'"{row_of(problem.input_dtype).ptx}"',
         "UNIT_A": unit_of(a),
         "UNIT_B": WIDE if is_aligned(b, _ITEMSIZE) else _ITEMSIZE,
         "WIDTH": bytes_at_once(out, _SUM_BYTES) // _SUM_BYTES,

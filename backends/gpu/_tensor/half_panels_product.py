@@ -14,6 +14,7 @@ from backends.gpu._passes.padding import WIDE, add_padding, is_aligned
 from backends.gpu._program.program import Kernel, Product, Program, ceil_div
 from backends.gpu._tensor.half_mma_product import unit_of
 from backends.gpu._tensor.tma import bytes_at_once
+from harness.dtypes import row_of
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
 from harness.tuning.device import odd_granules
@@ -23,7 +24,7 @@ ROWS = (16, 32)  # of a warp
 # Rows of C leave through shared memory where they are longer, and no whole granules: 1.13 to 1.86 of the speed there.
 # Others are stored directly, in 0.88 to 0.98 of the time (two sweeps, H100, 2026-11-26).
 _DIRECT_COLUMNS = 16
-_ITEMSIZE, _KINDS, _SUM_BYTES = 2, {"float16": '"f16"', "bfloat16": '"bf16"'}, 4
+_ITEMSIZE, _SUM_BYTES = 2, 4
 _GRANULE = WIDE // _ITEMSIZE  # elements
 
 
@@ -68,7 +69,7 @@ def add_half_panels_product(program: Program, plan: Plan, product: Product) -> N
         "WARPS": warps,
         "STAGES": launch.stages,
         "MIN_BLOCKS": resident,
-        "KIND": _KINDS[problem.input_dtype.name],
+        "KIND": f'"{row_of(problem.input_dtype).ptx}"',
         "UNIT_A": unit,
         "B_BY_COLUMNS": int(b.by_columns),
         "UNIT_B": WIDE if is_aligned(b, _ITEMSIZE) else _ITEMSIZE,

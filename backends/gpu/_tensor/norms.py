@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.dtypes import row_of
 from harness.operands import Operands
 from harness.problem import Problem
 
-_LEAST_NORMAL, _UNIT = {"float16": 2.0**-14, "bfloat16": 2.0**-126}, 2.0**-24
+_UNIT = 2.0**-24
 
 
 def largest_dot(problem: Problem, operands: Operands) -> float:
@@ -29,7 +30,8 @@ def cut_off(problem: Problem, operands: Operands) -> float:
     least normal one. Beside such a product, smaller terms lose what lies below 2^-24 of it. Seen on an H100: beside
     65504 x 2^-24, a term of 4e-8 is lost. Each term and each sum may lose as much.
     """
-    least = _LEAST_NORMAL.get(problem.input_dtype.name, 0.0)
+    narrow = row_of(problem.input_dtype)
+    least = 2.0**narrow.exponent if narrow.digits and narrow.itemsize == 2 else 0.0
     alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
     if not least or problem.pairs == 0 or not np.isfinite(alpha):
         return 0.0

@@ -12,8 +12,9 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import add_padding
 from backends.gpu._program.program import Matrix, Place, Product, Program
-from backends.gpu._program.tensor_map import ITEMSIZES, TensorMap
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
+from harness.dtypes import TABLE
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import (
@@ -40,7 +41,6 @@ _HALF = TmaKernel(
 _FLAT = TmaKernel(
     "tensor_core_half_flat", STAGE_STEPS["float16"], FLAT_ROWS, rows=FLAT_COLUMNS, room=0, shares_steps=True
 )
-_KINDS = {"float16": '"f16"', "bfloat16": '"bf16"'}
 
 
 def add_double_product(
@@ -80,7 +80,7 @@ def add_half_product(program: Program, plan: Plan, product: Product) -> None:
     first, second = (b, a) if is_flat else (a, b)
     cluster, dtype = int(plan.options["cluster"]), plan.problem.input_dtype.name
     maps = first.map(dtype, _HALF.bk), second.map(dtype, _HALF.bk, cluster)
-    defines = as_defines({"KIND": _KINDS[dtype], **_orders(first, second)})
+    defines = as_defines({"KIND": f'"{TABLE[dtype].ptx}"', **_orders(first, second)})
     tma = (_FLAT if is_flat else _HALF)._replace(box_columns=0 if second.along_k else _BOX_COLUMNS)
     is_shared = int(plan.options.get("together", 1)) > 1  # then rows of C are stored by several elements
     width = 1 if is_flat and not is_shared else None
@@ -101,7 +101,7 @@ class _Operand(NamedTuple):
 
     def map(self, dtype: str, bk: int, cluster: int = 1) -> TensorMap:
         """Return its boxes: rows along k, which the blocks of a cluster divide among them, or columns of the side."""
-        x, columns = self.matrix, ROW_BYTES // ITEMSIZES[dtype]
+        x, columns = self.matrix, ROW_BYTES // TABLE[dtype].itemsize
         if self.along_k:
             cuts = 1 if self.tile // _PERMUTED_ROWS % cluster else cluster
             return TensorMap(x.place, self.side, self.k, x.ld, self.tile // cuts, bk, dtype)

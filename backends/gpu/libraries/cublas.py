@@ -28,6 +28,7 @@ from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu.libraries._cublas import bind, missing
+from harness.dtypes import TABLE
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -35,7 +36,7 @@ from harness.tuning.gpu.batches import cublas_is_behind, is_at_once
 
 # cublas_api.h and library_types.h
 _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
-_TYPES = {"float32": 0, "float64": 1, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14}
+_TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER}
 
