@@ -13,9 +13,9 @@ import time
 import types as python
 from pathlib import Path
 
-import backends
+from backends import _kernel_files
 
-_ROOT = Path(str(backends.__path__[0])).parent
+_ROOT = Path(str(_kernel_files.__file__)).parents[1]
 # What kernels take from the harness: operations, nouns, and the numbers that are compiled in.
 _OF_HARNESS = ("interface", "operands", "semiring", "tuning")
 _OTHER_FAMILIES = {"gpu", "distributed"}
@@ -29,16 +29,15 @@ def holds(function: python.FunctionType) -> bool:
 @functools.cache
 def files() -> list[Path]:
     """Return the files that kernels are made from: `backends/` without other families, and what it builds upon."""
-    found = (path for top in ("backends", "harness") for path in (_ROOT / top).rglob("*.py"))
+    tops = ("backends", *(f"harness/{name}" for name in _OF_HARNESS))
+    found = [*_ROOT.glob("harness/*.py"), *(path for top in tops for path in (_ROOT / top).rglob("*.py"))]
     return sorted(path for path in found if _is_of_kernels(path) and not path.name.startswith("."))
 
 
 def _is_of_kernels(path: Path) -> bool:
-    if not path.is_relative_to(_ROOT):
-        return False
-    top, *folders, _ = path.relative_to(_ROOT).parts
+    root, (top, *folders) = path.parts[: len(_ROOT.parts)], path.parts[len(_ROOT.parts) : -1] or ("",)
     is_noun = top == "harness" and (not folders or folders[0] in _OF_HARNESS)
-    return (is_noun or top == "backends") and not _OTHER_FAMILIES & set(folders)
+    return root == _ROOT.parts and (is_noun or top == "backends") and not _OTHER_FAMILIES & set(folders)
 
 
 @functools.cache
@@ -47,7 +46,7 @@ def digest() -> str:
     total = hashlib.sha256()
     for path in files():
         content = path.read_bytes()
-        total.update(f"{path.relative_to(_ROOT).as_posix()} {len(content)}\n".encode() + content)
+        total.update(f"{os.path.relpath(path, _ROOT)} {len(content)}\n".encode() + content)
     return total.hexdigest()
 
 
