@@ -65,10 +65,10 @@ class Good(Base):
     compute = staticmethod(multiply)
 
 
-class Former(Base):
-    """Declares by a flag that it takes mixed products, as was done before there was `takes`."""
+class Mixed(Base):
+    """Takes mixed products alone."""
 
-    name, step, takes_mixed = "out-former", 8, True
+    name, step, takes = "out-mixed", 8, frozenset({"mixed"})
     compute = staticmethod(lambda problem, x: np.matmul(x.a, x.b, out=x.out, dtype=problem.dtype))
 
 
@@ -286,7 +286,7 @@ def test_gemm_computes_with_an_outside_backend(package):
         from harness import gemm
         a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
         assert np.array_equal(gemm(a, b, backend="out-good"), a @ b)
-        assert np.array_equal(gemm(a.astype("i1"), b.astype("i1"), backend="out-former", dtype="i4"), a @ b)
+        assert np.array_equal(gemm(a.astype("i1"), b.astype("i1"), backend="out-mixed", dtype="i4"), a @ b)
     """
     answer = python("-c", textwrap.dedent(program), path=package)
     assert answer.returncode == 0, answer.stderr

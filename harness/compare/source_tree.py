@@ -13,7 +13,7 @@ from typing import Any
 from harness.compare import source_tree_probe
 from harness.compare.worktree import Repository
 from harness.errors import HarnessError
-from harness.run.process.other_trees import import_path, module_of
+from harness.run.process.other_trees import WORKER, import_path
 
 # Commands and arguments that the worker of a tree must know; trees without them are too old to compare with.
 COMMANDS = {
@@ -47,7 +47,7 @@ class Tree:
             If its modules cannot be imported, or are too old.
         """
         answer = subprocess.run(  # noqa: S603 our own interpreter and module
-            [sys.executable, "-P", str(source_tree_probe.__file__), module_of(self.source, "worker")],
+            [sys.executable, "-P", str(source_tree_probe.__file__), WORKER],
             env={**os.environ, "PYTHONPATH": import_path(self.source)},
             cwd=self.source,
             capture_output=True,

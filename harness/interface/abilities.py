@@ -18,9 +18,6 @@ from harness.semiring import Semiring
 # Products that no backend is given unless it declares them.
 TAKES = frozenset({"mixed", "half", "triangle", "device arrays", "batch"})
 
-# Attributes by which plug-ins declared them before `takes`.
-_FORMER = {"takes_mixed": "mixed", "takes_half": "half", "takes_device_arrays": "device arrays"}
-
 Shortcut = Callable[[Any, Any, Any], bool]
 
 
@@ -69,11 +66,8 @@ class Abilities:
     writes_expressions: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Read ``takes_mixed = True`` and its like as `takes`, and raise TypeError if that names no ability."""
+        """Raise TypeError if `takes` names no ability."""
         super().__init_subclass__(**options)
-        for former, ability in _FORMER.items():
-            if former in vars(cls):
-                cls.takes = cls.takes | {ability} if vars(cls)[former] else cls.takes - {ability}
         takes: object = cls.takes
         if not isinstance(takes, Collection) or isinstance(takes, str):
             raise TypeError(f"{cls.__name__}.takes is {takes!r}; expected some of {sorted(TAKES)}, in a set")

@@ -27,9 +27,6 @@ from harness.surroundings import (
     working_directory,
 )
 
-# Backends that were renamed. Stored results of the old name are read under the new one.
-RENAMED = {"gpu-packed": "gpu-paired"}
-
 # What a backend says of itself, by which backends are found, ordered and listed.
 _ATTRIBUTES: dict[str, type] = {"name": str, "step": int, "idea": str, "source": str}
 # A name stands in command lines, file names and stored results; "auto" leaves the choice to the harness.
@@ -169,8 +166,6 @@ def find(name: str) -> Backend:
     entry = look_up(name)
     if entry is None:
         check_loaded(name)
-        if name in RENAMED:
-            raise BackendUnavailable(f"backend {name!r} has been renamed", fix=f"use {RENAMED[name]!r}")
         loaded = [entry.name for entry in discover() if entry.backend]
         raise BackendUnavailable.unknown("backend", name, [entry.name for entry in discover()], loaded)
     reason = entry.unavailable()

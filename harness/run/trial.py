@@ -153,7 +153,7 @@ def _prepare(case: Case, entrants: Mapping[str, Entrant], patience: Patience) ->
     series = {"series": case.series} if case.series != HOT else {}  # older code, as a base may be, knows only the hot
     arguments = {
         c.label: {
-            "task": full_name(c.task, c.source),
+            "task": full_name(c.task),
             "arguments": {**case.arguments, **c.arguments},
             "threads": c.threads,
             **series,

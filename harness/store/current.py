@@ -7,7 +7,7 @@ duplicates.
 
 A run replaces nothing that it did not measure. At a point that it measured, its batch is current, and other points keep
 theirs. A batch of some contenders of a case, of ``run --only``, is *partial*: it cannot stand for the case, and is
-current only where no whole batch is. Records from before schema 5 do not say what was left out, and count as whole.
+current only where no whole batch is.
 """
 
 from __future__ import annotations

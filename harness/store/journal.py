@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from harness.errors import StoreError
-from harness.store.schema import SCHEMA, Record, migrate
+from harness.store.schema import OLDEST, SCHEMA, Record, migrate
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=dict)
 _DECODER = json.JSONDecoder()
@@ -65,7 +65,7 @@ class Journal:
         Raises
         ------
         StoreError
-            If the file cannot be read, a line is no record of this harness, or a record is of a newer schema.
+            If the file cannot be read, a line is no record of this harness, or a record is of another schema.
         """
         try:
             with self.path.open("rb") as file:
@@ -135,12 +135,13 @@ class Journal:
             schema = record.get("schema")
             if type(schema) is not int or schema < 1:
                 raise self._foreign(line, number)
-            if schema > SCHEMA:
+            if not OLDEST <= schema <= SCHEMA:
+                age, fix = ("new", "upgrade gemm-harness") if schema > SCHEMA else ("old", "measure again")
                 raise StoreError(
-                    f"{self.path}: line {number} was written by a newer version of this harness",
-                    expected=f"schema {SCHEMA} or older",
+                    f"{self.path}: line {number} was written by a harness that is too {age}",
+                    expected=f"schema {OLDEST} to {SCHEMA}",
                     got=f"schema {schema}",
-                    fix="upgrade gemm-harness",
+                    fix=fix,
                 )
             yield Line(number, offset + begin, line[begin:end], migrate(record))
 

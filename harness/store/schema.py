@@ -1,24 +1,19 @@
-"""The schema of stored records: its number, every field of a record, and how one of an older schema is read.
+"""The schema of stored records: its number, and every field of a record.
 
 `CELL` is the one list of a cell's fields. Records are checked against it when they are written and read, exports
-have its columns, and the table in ``docs/store.md`` is proven equal to it. Files are never rewritten: a line keeps the
-schema and the names it was written with. Each reader brings it up to date, and replaces old names of backends last
-(`harness.registry.RENAMED`). A field that is not listed is kept as it is.
+have its columns, and the table in ``docs/store.md`` is proven equal to it. A field that is not listed is kept as it is.
+Schema 4 lacks ``left_out``: its cases are whole.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import UnionType
 from typing import Any, NamedTuple
 
-from harness.registry import RENAMED
-from harness.store.held_sources import HELD_BY
-
-SCHEMA = 5
+SCHEMA, OLDEST = 5, 4
 
 Record = dict[str, Any]
 
@@ -40,8 +35,6 @@ class Field(NamedTuple):
     type: type | UnionType  # of its JSON value
     meaning: str
     unit: str = ""  # empty: a name, a hash or a structure
-    since: int = 1  # the first schema that has it
-    unknown: Any = None  # its value in records of earlier schemas
     is_column: bool = True  # whether an exported table has a column for it: axes have their own, samples rows
 
 
@@ -51,45 +44,41 @@ CELL = (
     Field("run", str, "the run, named by when it began"),
     Field("case", str, "content hash of the case; plus the index of a process, the seed of the order of samples"),
     Field("axes", dict, "where the case stands in the experiment: sizes, dtype, semiring", is_column=False),
-    Field("case_arguments", dict, "what all tasks were given: for a product `problem`, `seed`", since=3, unknown={}),
-    Field("seed", int | None, "the `seed` of `case_arguments`, which operands were drawn from; null: none", since=3),
+    Field("case_arguments", dict, "what all tasks were given: for a product `problem`, `seed`"),
+    Field("seed", int | None, "the `seed` of `case_arguments`, which operands were drawn from; null: none"),
     Field("contender", str, "its label"),
-    Field("task", str, "`module:function` of its task, or `gemm`, a product; empty: not known", since=3, unknown=""),
+    Field("task", str, "`module:function` of its task, or `gemm`, a product; empty: not known"),
     Field("arguments", dict, "what its task was given beside `case_arguments`: for a product `backend`, `parameters`"),
     Field("threads", int, "threads it was allowed", "threads"),
-    Field("environment", dict, "variables of its processes, beside those of the harness", since=4, unknown={}),
+    Field("environment", dict, "variables of its processes, beside those of the harness"),
     Field("reference", str, "label of the contender that paired ratios are taken to"),
-    Field("left_out", list, "contenders of the case that the run left out (`--only`)", since=5, unknown=[]),
-    Field("series", str, "what the caches held when a sample began: `hot` or `cold`", since=2, unknown="hot"),
-    Field("budget", dict, "how long it was to be sampled, as `harness.experiment.Budget`", since=2, unknown={}),
+    Field("left_out", list, "contenders of the case that the run left out (`--only`)"),
+    Field("series", str, "what the caches held when a sample began: `hot` or `cold`"),
+    Field("budget", dict, "how long it was to be sampled, as `harness.experiment.Budget`"),
     Field("status", str, "`ok`, `failed`, `declined` or `missing`; only `ok` has samples"),
     Field("reason", str, "why the status is not `ok`; else empty"),
     Field("unmet", str, "conditions of the budget that were not met, joined by `; `"),
     Field("samples_ns", list, "time of a call, by process, sample; equal index: side by side", "ns", is_column=False),
-    Field("readings", dict, "what was read with samples, by name, process, sample", "", 2, unknown={}, is_column=False),
+    Field("readings", dict, "what was read with samples, by name, process, sample", is_column=False),
     Field("loops", list, "calls in a sample, by process", "calls"),
-    Field("warm_up_calls", list, "calls before the first sample, by process", "calls", since=2, unknown=[]),
+    Field("warm_up_calls", list, "calls before the first sample, by process", "calls"),
     Field("rounds", _NUMBER, "rounds in the shortest process, each with two samples of every contender", "rounds"),
     Field("processes", int, "processes of the contender that were begun, one after the other", "processes"),
     Field("facts", dict, "what its task reported: `operations`, `bytes_moved`, `plan`, `problem`", is_column=False),
     Field("verified", str, "what was compared to prove the result"),
     Field("threads_read", dict, "threads as read back while it was timed, by library", "threads"),
-    Field("clock", dict, "the clock that timed it, and the core if it was kept on one", since=2, unknown={}),
+    Field("clock", dict, "the clock that timed it, and the core if it was kept on one"),
     Field("load", list, "load average of the machine before and after the case", "processes"),
-    Field("stolen", _NUMBER | None, "part of the processors' time that a virtual machine's host took", "1", since=2),
-    Field("all_cores", dict, "a loop on all its threads before: `threads`, `gain`, `waited_s`", since=4, unknown={}),
+    Field("stolen", _NUMBER | None, "part of the processors' time that a virtual machine's host took", "1"),
+    Field("all_cores", dict, "a loop on all its threads before: `threads`, `gain`, `waited_s`"),
     Field("machine", str, "key of the machine's fingerprint"),
     Field("version", str, "version of the harness"),
     Field("source", str, "digest of the source files of `harness/` and `backends/`"),
-    Field(
-        "commit",
-        str,
-        "commit of the code; with `-dirty` if sources differed from it (before schema 3: any file); `unknown`: no git",
-    ),
+    Field("commit", str, "commit of the code; with `-dirty` if sources differed from it; `unknown`: no git"),
     Field("key", str, "content hash of all that decides the result"),
     Field("time", str, "when it was recorded, ISO 8601"),
-    Field("appended", str, "when its case was appended, ISO 8601", since=2, unknown=""),
-    Field("position", int, "its position among the contenders of the case, from 0", since=2, unknown=0),
+    Field("appended", str, "when its case was appended, ISO 8601"),
+    Field("position", int, "its position among the contenders of the case, from 0"),
 )  # fmt: skip
 
 # Names and types of what a record of each kind holds at least.
@@ -134,11 +123,6 @@ INNER: dict[object, dict[tuple[str, ...], type | UnionType]] = {
 }
 # What a fingerprint has at least.
 _MACHINE = ("cpu", "cores", "threads", "l1d", "l2", "l3")
-
-
-# Fields in which backends are named: in labels, options or messages.
-NAMING = ("axes", "contender", "arguments", "case_arguments", "reference", "left_out", "reason")
-_OLD_NAMES = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, RENAMED))})(?![\w-])")
 
 
 def flaw(record: Record) -> str | None:
@@ -201,42 +185,7 @@ def lacking(record: Mapping[str, Any]) -> list[str]:
     return [name for name in FIELDS.get(record.get("kind"), {}) if name not in record]
 
 
-def migrate(record: Mapping[str, Any]) -> Record:
-    """Return `record`, of schema 1 to `SCHEMA`, as one of `SCHEMA`, with the present names of backends.
-
-    New fields get the value that says "not known".
-    """
-    migrated = dict(record)
-    for schema in range(migrated["schema"] + 1, SCHEMA + 1):
-        if migrated.get("kind") == "cell":
-            migrated = {**_NEW[schema], **migrated, **MIGRATIONS[schema](migrated)}
-        migrated["schema"] = schema
-    return {**migrated, **{field: _renamed(migrated[field]) for field in NAMING if field in migrated}}
-
-
-def _renamed(value: Any) -> Any:
-    """Return a value of a record with every old name of a backend replaced, as a whole word: in labels too."""
-    if isinstance(value, str):
-        return _OLD_NAMES.sub(lambda match: RENAMED[match[0]], value)
-    if isinstance(value, list):
-        return [_renamed(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _renamed(item) for key, item in value.items()}
-    return value
-
-
-def _to_2(record: Record) -> Record:
-    """Return the fields whose meaning schema 2 changed: calls in a sample, which were the same in every process."""
-    loops = record.get("loops")
-    samples = record.get("samples_ns")
-    return {"loops": [loops] * len(samples)} if isinstance(loops, int) and isinstance(samples, list) else {}
-
-
-def _to_3(record: Record) -> Record:
-    """Return the fields whose meaning schema 3 changed: the commit is one that holds the sources, or not known."""
-    return {"commit": HELD_BY.get(str(record.get("source"))) or record.get("commit") or UNKNOWN}
-
-
-# By the schema that they lead to, from the one before: the fields that change, of a cell.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {2: _to_2, 3: _to_3, 4: lambda _: {}, 5: lambda _: {}}
-_NEW = {schema: {field.name: field.unknown for field in CELL if field.since == schema} for schema in MIGRATIONS}
+def migrate(record: Record) -> Record:
+    """Return `record`, of schema `OLDEST` to `SCHEMA`, as one of `SCHEMA`."""
+    is_without = record["schema"] == OLDEST and record.get("kind") == "cell"
+    return {**({"left_out": []} if is_without else {}), **record, "schema": SCHEMA}

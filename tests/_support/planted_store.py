@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine import Machine
-from harness.store import schema
 from harness.store.store import Cell, Store
 
 MACHINE = Machine(cpu="planted", cores=2, threads=2, l1d=1, l2=2, l3=3, simd=("avx2",), memory=4)
@@ -19,7 +18,13 @@ def cell(contender: str = "a", n: int = 64, **changes: Any) -> dict[str, Any]:
     """Return the record of one cell, whose case and key follow from `n`, `contender` and the source."""
     source = changes.get("source", "source1")
     record = {
-        **{field.name: field.unknown for field in schema.CELL if field.name not in ("appended", "position")},
+        **{name: {} for name in ("case_arguments", "environment", "budget", "readings", "clock", "all_cores")},
+        "seed": None,
+        "task": "",
+        "left_out": [],
+        "series": "hot",
+        "warm_up_calls": [],
+        "stolen": None,
         "kind": "cell",
         "experiment": "ladder",
         "preset": "quick",

@@ -304,12 +304,6 @@ def test_unknown_backends_are_refused_with_the_closest() -> None:
             gemm(TWO, TWO, backend=name)  # type: ignore[arg-type]
 
 
-def test_a_renamed_backend_is_refused_with_its_present_name() -> None:
-    with pytest.raises(BackendUnavailable, match="'gpu-packed' has been renamed") as caught:
-        gemm(TWO, TWO, backend="gpu-packed")
-    assert caught.value.fix == "use 'gpu-paired'"
-
-
 def test_a_transposed_operand_is_suggested() -> None:
     with pytest.raises(ProblemError) as caught:
         gemm(np.ones((2, 3)), np.ones((4, 3)))

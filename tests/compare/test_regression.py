@@ -192,7 +192,7 @@ def test_a_tree_with_another_language_is_too_old(tmp_path):
     with pytest.raises(RegressionError, match="speaks another language") as caught:
         Tree("base", tmp_path, "abc").backends()
     assert caught.value.got == "prepare(task)"
-    (package / "worker.py").unlink()
+    (package / "run" / "worker.py").unlink()
     with pytest.raises(RegressionError, match="too old"):  # also where an editable installation fills the gap
         Tree("base", tmp_path, "abc").backends()
 
@@ -215,33 +215,26 @@ if __name__ == "__main__":
 """
 
 
-def _planted_harness(tree, worker, home=""):
-    """Write a package `harness` whose worker and task are in the folder `home` of it; return the package."""
+def _planted_harness(tree, worker):
+    """Write a package `harness` with a worker; return the package."""
     package = tree / "harness"
-    (package / home).mkdir(parents=True)
-    for folder in {package, package / home}:
+    (package / "run").mkdir(parents=True)
+    for folder in (package, package / "run"):
         (folder / "__init__.py").touch()
     (package / "registry.py").write_text("def discover(): return ()\n")
-    (package / home / "worker.py").write_text(worker)
-    (package / home / "task.py").touch()
+    (package / "run" / "worker.py").write_text(worker)
     return package
 
 
-@pytest.mark.parametrize(("home", "prefix"), [("", "harness."), ("run", "harness." + "run.")])
-def test_worker_and_task_are_found_where_a_tree_keeps_them(tmp_path, home, prefix):
-    _planted_harness(tmp_path, WORKER, home)
+def test_a_tree_has_its_own_worker(tmp_path):
+    _planted_harness(tmp_path, WORKER)
     assert Tree("base", tmp_path, "abc").backends() == {}
     worker = WorkerProcess(tmp_path)
     try:
-        answer = worker.call("prepare", 60, task=full_name(GEMM_TASK, tmp_path), arguments={}, threads=1)
+        answer = worker.call("prepare", 60, task=full_name(GEMM_TASK), arguments={}, threads=1)
     finally:
         worker.kill()
-    assert answer == [f"{prefix}worker", "prepare", f"{prefix}task:gemm"]
-
-
-def test_a_tree_without_a_harness_uses_this_one(tmp_path):
-    """A plug-in's tree has backends alone: its workers are those of the harness that is installed."""
-    assert full_name(GEMM_TASK, tmp_path) == full_name(GEMM_TASK, None) == "harness.run.task:gemm"
+    assert answer == ["harness.run.worker", "prepare", "harness.run.task:gemm"]
 
 
 def test_modules_come_from_the_folder_src_if_there_is_one(project, tmp_path):

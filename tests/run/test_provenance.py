@@ -120,12 +120,6 @@ def test_without_git_the_commit_is_unknown(checkout, monkeypatch):
     assert provenance.code()["commit"] == UNKNOWN
 
 
-def test_a_record_of_an_earlier_schema_without_a_commit_says_unknown(tmp_path):
-    store = Store(tmp_path)
-    store.append(cell(schema=2, commit=""), cell("b", schema=2, commit="abc-dirty"))
-    assert [one.record["commit"] for one in store.cells()] == [UNKNOWN, "abc-dirty"]
-
-
 PUBLISHED = "--results experiments/results --figures experiments/figures"
 
 

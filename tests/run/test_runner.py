@@ -120,7 +120,7 @@ def test_a_product_is_computed_again_from_its_record(tmp_path):
 
     product = product_case(Problem(8, 9, 7), [backend_contender("cpu-tiled", reuse=2)], seed=3)
     record = cells(run(tmp_path, experiment(product)))["cpu-tiled"].record
-    module, _, function = full_name(record["task"], None).partition(":")
+    module, _, function = full_name(record["task"]).partition(":")
     make = getattr(importlib.import_module(module), function)
     task = make(threads=record["threads"], **record["case_arguments"], **record["arguments"])
     task.run()
@@ -400,7 +400,7 @@ def test_a_torn_line_is_a_notice(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, planted, observer=Stop(2))
     with (tmp_path / detect().slug / "smoke" / "planted.jsonl").open("a") as file:
-        file.write('{"schema":1,"ki')
+        file.write('{"schema":5,"ki')
     log = Log()
     run(tmp_path, planted, observer=log)
     assert [line for line in log.lines if line[0] == "notice"]

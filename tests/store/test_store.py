@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
 import json
 import math
 import re
 import shlex
 import shutil
 import subprocess
-import tarfile
 import tracemalloc
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +21,7 @@ from harness.cli import app
 from harness.errors import StoreError
 from harness.store import schema
 from harness.store import store as stores
-from harness.store.held_sources import HELD_BY
-from harness.store.schema import SCHEMA
+from harness.store.schema import OLDEST, SCHEMA
 from harness.store.store import Cell, Store
 from tests._support import tracked
 from tests._support.planted_store import MACHINE, begun, cell, done, fill
@@ -180,7 +176,7 @@ def test_the_machine_is_that_of_the_latest_run(store):
     assert store.machine() == upgraded
 
 
-@pytest.mark.parametrize("torn", ["{", '{"schema":1,"kind":"cell","experi', "\u00e9"[:1], '{"schema":1}'[:-1]])
+@pytest.mark.parametrize("torn", ["{", '{"schema":5,"kind":"cell","experi', "\u00e9"[:1], '{"schema":5}'[:-1]])
 def test_a_torn_last_line_is_dropped_with_a_notice_and_cut_off_by_the_next_append(store, path, torn):
     store.append(cell("a"), cell("b"))
     with path.open("a") as file:
@@ -203,7 +199,7 @@ def test_a_whole_last_line_that_only_lacks_its_newline_is_kept(store, path):
     assert store.notices == []
 
 
-@pytest.mark.parametrize("line", ["<<<<<<< HEAD", "", "[1]", '{"kind":"cell"}', '{"schema":1,"kind":"other"}'])
+@pytest.mark.parametrize("line", ["<<<<<<< HEAD", "", "[1]", '{"kind":"cell"}', '{"schema":5,"kind":"other"}'])
 def test_a_foreign_line_is_an_error_with_its_number(store, path, line):
     store.append(cell("a"))
     with path.open("a") as file:
@@ -213,15 +209,16 @@ def test_a_foreign_line_is_an_error_with_its_number(store, path, line):
         store.cells()
 
 
-def test_a_newer_schema_is_an_error_that_says_so(store, path):
+@pytest.mark.parametrize(("number", "age"), [(99, "new"), (OLDEST - 1, "old")])
+def test_another_schema_is_an_error_that_says_so(store, path, number, age):
     store.append(cell("a"))
     with path.open("a") as file:
-        file.write('{"schema":99,"kind":"novelty"}\n')
-    with pytest.raises(StoreError) as caught:
+        file.write(f'{{"schema":{number},"kind":"novelty"}}\n')
+    with pytest.raises(StoreError, match=f"too {age}") as caught:
         store.cells()
-    assert caught.value.got == "schema 99"
-    assert f"schema {SCHEMA}" in caught.value.expected
-    assert "upgrade" in caught.value.fix
+    assert caught.value.got == f"schema {number}"
+    assert caught.value.expected == f"schema {OLDEST} to {SCHEMA}"
+    assert ("upgrade" in caught.value.fix) == (age == "new")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_the_file(tmp_path):
@@ -318,11 +315,6 @@ def test_the_order_of_places_is_that_in_which_they_were_first_measured(store):
 def test_the_attributes_of_a_cell_are_fields_of_the_schema():
     attributes = {field.name for field in dataclasses.fields(Cell)}
     assert attributes - {"record", "is_current"} <= schema.FIELDS["cell"].keys()
-    assert sorted(schema.MIGRATIONS) == list(range(2, SCHEMA + 1))
-
-
-def test_every_later_field_has_a_value_for_earlier_records():
-    assert all(isinstance(field.unknown, field.type) for field in schema.CELL if field.since > 1)
 
 
 def json_type(field: schema.Field) -> str:
@@ -333,8 +325,8 @@ def json_type(field: schema.Field) -> str:
 
 
 def test_the_documentation_lists_every_field_of_the_schema():
-    heads = ("field", "JSON", "unit", "since schema", "meaning")
-    rows = [(f"`{f.name}`", json_type(f), f.unit, str(f.since), f.meaning) for f in schema.CELL]
+    heads = ("field", "JSON", "unit", "meaning")
+    rows = [(f"`{f.name}`", json_type(f), f.unit, f.meaning) for f in schema.CELL]
     lines = ["| " + " | ".join(row) + " |" for row in (heads, ("---",) * len(heads), *rows)]
     assert "\n".join(lines) in (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
 
@@ -369,13 +361,13 @@ def test_a_record_without_a_field_or_with_another_type_is_an_error_that_names_it
         [[None]],
     ],
 )
-@pytest.mark.parametrize("version", [1, SCHEMA])
+@pytest.mark.parametrize("version", [OLDEST, SCHEMA])
 def test_samples_that_are_no_times_are_an_error_that_names_the_line(store, path, samples, version):
     record = {
         "schema": version,
         "appended": "",
         "position": 0,
-        **cell(loops=4 if version == 1 else []),
+        **cell(),
         "samples_ns": samples,
     }
     store.folder.mkdir(parents=True)
@@ -489,52 +481,6 @@ def test_every_stored_result_is_still_read(stored_results, name):
     assert reading.notices == []
 
 
-def test_lines_of_schema_1_are_read_as_they_are(store, path):
-    """Three lines of a real run, as it wrote them."""
-    store.folder.mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "_support" / "schema_1.jsonl", path)
-    before = path.read_bytes()
-    naive, transposed = store.cells()
-    assert (naive.contender, naive.run, naive.axes["n"]) == ("cpu-naive", "20261121T045932.681880Z", 1024)
-    assert naive.samples_ns == [[4250899420.0, 4331730794.0, 4257097537.0, 4261948527.0, 4298189962.0]]
-    assert transposed.reference == "cpu-naive"
-    assert naive.record["unmet"] == "2.5 of 3 rounds in 30 s"
-    assert store.machine().cpu == "AMD EPYC"
-    assert (naive.record["schema"], naive.record["appended"]) == (SCHEMA, "")
-    store.append(cell("new", 64, run="20270101"), machine=MACHINE)
-    assert path.read_bytes().startswith(before), "old lines keep their schema"
-    assert [c.contender for c in store.cells()] == ["cpu-naive", "cpu-transposed", "new"]
-
-
-def test_cells_of_a_renamed_backend_are_read_under_its_present_name(store, path):
-    """By name, in labels made of it, in axes, reasons, and in options that name a base."""
-    record = {
-        **cell("gpu-packed, k not shared", reference="gpu-packed"),
-        "axes": {"n": 64, "backend": "gpu-packed"},
-        "arguments": {"backend": "gpu-packed", "parameters": {"bases": ["gpu-packed", "cpu-packed"]}},
-        "reason": "gpu-packed: the tiles do not fit",
-    }
-    store.append(record, cell("my-gpu-packed"), cell("gpu-packed-2"))
-    before = path.read_bytes()
-    first, *others = store.cells()
-    assert (first.contender, first.reference) == ("gpu-paired, k not shared", "gpu-paired")
-    assert first.axes == {"n": 64, "backend": "gpu-paired"}
-    assert first.arguments == {"backend": "gpu-paired", "parameters": {"bases": ["gpu-paired", "cpu-packed"]}}
-    assert first.reason == "gpu-paired: the tiles do not fit"
-    assert [other.contender for other in others] == ["my-gpu-packed", "gpu-packed-2"]
-    assert path.read_bytes() == before
-
-
-def test_the_recorded_cells_of_a_renamed_backend_are_found(stored_results):
-    """Results of an H200 that were recorded before the name changed."""
-    folder = stored_results / "intel-r-xeon-r-processor-16-cores-nvidia-h200" / "quick"
-    lines = [line for line in (folder / "gpu_semirings.jsonl").read_text().splitlines() if '"gpu-packed"' in line]
-    cells = [c for c in Store(folder).every_cell("gpu_semirings") if c.contender == "gpu-paired"]
-    assert lines
-    assert cells
-    assert {c.arguments["backend"] for c in cells} == {"gpu-paired"}
-
-
 def test_unknown_fields_are_kept(store):
     store.append(cell(series="cold", processor_ns=[[1.0]]))
     (read,) = store.cells()
@@ -599,10 +545,13 @@ def test_order_and_duplicates_of_lines_and_where_they_came_from_do_not_matter(tm
 
 
 @given(order=st.permutations(range(6)))
-def test_the_order_of_lines_of_schema_1_does_not_matter(tmp_path_factory, order):
+def test_the_order_of_lines_without_a_time_of_their_batch_does_not_matter(tmp_path_factory, order):
     folder = tmp_path_factory.mktemp("store")
+    untimed = {"schema": SCHEMA, "appended": "", "position": 0}
     records = [
-        sampled(c, 1, float(second), schema=1, time=f"2025-01-01T00:00:0{second}") for second in (1, 2) for c in "abc"
+        {**sampled(c, 1, float(second), time=f"2025-01-01T00:00:0{second}"), **untimed}
+        for second in (1, 2)
+        for c in "abc"
     ]
     (folder / "ladder.jsonl").write_text("".join(json.dumps(records[index]) + "\n" for index in order))
     assert sorted((c.contender, c.median_ns) for c in Store(folder).cells()) == [("a", 2.0), ("b", 2.0), ("c", 2.0)]
@@ -658,7 +607,7 @@ def test_version_control_joins_what_two_branches_have_appended(tmp_path):
     git("commit", "-m", "base")
     git("checkout", "-b", "other")
     Store(folder).append(cell("a", 2), machine=MACHINE)
-    (folder / "ladder.jsonl").write_bytes((folder / "ladder.jsonl").read_bytes() + b'{"schema":2,"kind":"ce')
+    (folder / "ladder.jsonl").write_bytes((folder / "ladder.jsonl").read_bytes() + b'{"schema":5,"kind":"ce')
     git("commit", "-am", "other")
     git("checkout", "main")
     Store(folder).append(cell("a", 3), machine=MACHINE)
@@ -685,36 +634,3 @@ def test_memory_is_for_what_is_current_and_not_for_what_is_stored(tmp_path):
     assert one_by_one < 0.5 * peak_bytes(once.cells), "all runs, but one cell at a time"
     assert peak_bytes(often.machine) < 0.2 * peak_bytes(once.cells)
     assert peak_bytes(often.keys_of_run, "ladder", "run000") < 0.5 * peak_bytes(once.cells)
-
-
-def test_commits_of_older_cells_hold_their_sources(stored_results):
-    paths = stored_results.glob("*/*/*.jsonl")
-    stored = {
-        json.loads(line)["source"] for path in paths for line in path.read_text().splitlines() if '"source"' in line
-    }
-    assert HELD_BY.keys() <= stored
-    for digest, commit in HELD_BY.items():
-        command = ["git", "archive", commit, "harness", "backends"]
-        archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
-        if archive.returncode == 0:  # else a shallow clone, or no repository at all
-            assert _digest_of(archive.stdout) == digest, commit
-
-
-def _digest_of(archive):
-    """Return the digest of the sources in a tar file, as `provenance.source_digest` makes it of files."""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        files = {PurePosixPath(member.name): tar.extractfile(member).read() for member in tar if member.isfile()}
-    digest = hashlib.sha256()
-    for folder in ("harness", "backends"):
-        for path in sorted(path for path in files if path.parts[0] == folder and path.suffix in (".py", ".cu", ".cuh")):
-            digest.update(f"{path}\0".encode() + files[path] + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def test_a_cell_of_an_older_schema_has_the_commit_that_holds_its_sources(store, path):
-    digest, commit = next(iter(HELD_BY.items()))
-    cases = ((digest, "abc-dirty", commit), ("other", "abc-dirty", "abc-dirty"), ("other", "", "unknown"))
-    for source, recorded, read in cases:
-        record = {**cell("a"), "schema": 2, "source": source, "commit": recorded}
-        assert schema.migrate(record)["commit"] == read
-    assert schema.migrate({**cell("a"), "schema": schema.SCHEMA, "source": digest, "commit": "def"})["commit"] == "def"

@@ -25,7 +25,7 @@ from typing import Any
 
 from harness.errors import Declined
 from harness.run import descendants, messages
-from harness.run.process.other_trees import import_path, module_of
+from harness.run.process.other_trees import WORKER, import_path
 
 # The most of a backend's output that goes into the reason of its failure, in bytes.
 TAIL = 600
@@ -61,7 +61,7 @@ class WorkerProcess:
         fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
         self.mark = uuid.uuid4().hex
         self._process = subprocess.Popen(  # noqa: S603 our own interpreter and module
-            [sys.executable, "-P", "-m", module_of(source, "worker"), str(theirs.fileno())],
+            [sys.executable, "-P", "-m", WORKER, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
