@@ -33,6 +33,7 @@ OTHERS = {
 # decide nothing where others use the cores, too.
 SHARED = {"smoke": (), "quick": (), "full": (300, 500, 513, 700, 1000, 1024, 1025, 1500, 2000, 2048, 2049, 4096)}
 
+LONG = 4096  # a size at which one thread would take minutes for a few samples of all libraries
 ALIKE = {"rows": "problem", "colours": "dtype", "markers": "n", "value": "over_fastest", "subject": SUBJECT}
 
 
@@ -49,7 +50,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     ordinary, others = [], []
     for called, threads in thread_counts(machine).items():
         for problem in problems(preset):
-            if called == ONE or problem.n in SHARED[preset]:
+            if problem.n < LONG if called == ONE else problem.n in SHARED[preset]:
                 rivals = against_peers(threads, machine) if preset == "full" else fastest_peers(machine)
                 case = product_case(problem, rivals, threads=threads, shared_by=called)
                 (ordinary if problem.semiring.is_ordinary else others).append(case)

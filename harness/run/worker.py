@@ -15,7 +15,6 @@ import os
 import resource
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
@@ -91,10 +90,7 @@ class Worker:
         turn_operands = getattr(task, "turn", lambda: None)  # a task without operands has none
         task.spoil()
         turn_operands()
-        start = time.perf_counter_ns()
-        task.run()
-        task.wait()
-        elapsed_ns = time.perf_counter_ns() - start
+        elapsed_ns = CpuClock().sample(task.run, task.wait, 1).ns
         verified = task.verify()
         task.spoil()
         turn_operands()
