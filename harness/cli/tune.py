@@ -43,35 +43,37 @@ def tune(
     """
     if dry_run + forget + show > 1:
         raise typer.BadParameter("--dry-run, --forget and --show exclude one another")
-    if auto:
-        _tune_auto(_place(gpu=gpu), is_dry=dry_run, show=show, is_forgotten=forget)
-        return
-    if show:
+    if show and not auto:
         raise typer.BadParameter("--show is for --auto: what block sizes are in use, `info` says")
-    _tune_blocks(gpu=gpu, is_dry=dry_run, is_forgotten=forget)
+    place = _place(gpu=gpu)
+    if forget:
+        gone = remove_stored(orders.AutoOwner(place) if auto else place)
+        _print(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
+    elif show:
+        _show(place)
+    elif auto:
+        _measure(place, is_stored=not dry_run)
+    else:
+        _tune_blocks(place, is_stored=not dry_run)
 
 
-def _tune_blocks(*, gpu: bool, is_dry: bool, is_forgotten: bool) -> None:
-    """Carry out `tune` of block sizes, for cpu-simd or for gpu-tuned."""
+def _tune_blocks(place: Machine | Chip, *, is_stored: bool) -> None:
+    """Measure block sizes, of cpu-simd or of gpu-tuned, and store each as soon as it is chosen."""
     from harness import registry
     from harness.autotune import gpu as autotune_gpu
     from harness.autotune import search
     from harness.cli import console
     from harness.cli.progress import Progress
 
-    backend = registry.find(autotune_gpu.BACKEND if gpu else search.BACKEND)
-    owner = Chip(backend.architecture()) if gpu else detect()
-    if is_forgotten:
-        gone = remove_stored(owner)
-        _print(f"removed  {gone}" if gone else _nothing_stored(on_gpu=gpu))
-        return
-    path = None if is_dry else writable(owner)
+    on_gpu = isinstance(place, Chip)
+    backend = registry.find(autotune_gpu.BACKEND if on_gpu else search.BACKEND)
+    path = writable(place) if is_stored else None
     choices: list[search.Choice] = []
     is_interrupted = False
     try:
         with Progress() as progress:
-            make = autotune_gpu.GpuTuner if gpu else search.Tuner
-            tuner = make(backend, observer=progress, is_stored=not is_dry)
+            make = autotune_gpu.GpuTuner if on_gpu else search.Tuner
+            tuner = make(backend, observer=progress, is_stored=is_stored)
             choices.extend(tuner.tune())
     except KeyboardInterrupt:
         is_interrupted, choices = True, tuner.choices
@@ -80,21 +82,6 @@ def _tune_blocks(*, gpu: bool, is_dry: bool, is_forgotten: bool) -> None:
     if is_interrupted:
         complain("interrupted: what is finished is kept")
         raise typer.Exit(INTERRUPTED)
-
-
-def _tune_auto(place: Machine | Chip, *, is_dry: bool, show: bool, is_forgotten: bool) -> None:
-    """Carry out `tune --auto`, for the host or for the current GPU."""
-    if show:
-        _show(place)
-    elif is_forgotten:
-        gone = remove_stored(orders.AutoOwner(place))
-        _print(f"removed  {gone}" if gone else _nothing_stored(on_gpu=isinstance(place, Chip)))
-    else:
-        _measure(place, is_stored=not is_dry)
-
-
-def _nothing_stored(*, on_gpu: bool) -> str:
-    return f"nothing is stored for this {'GPU' if on_gpu else 'machine'}"
 
 
 def _place(*, gpu: bool) -> Machine | Chip:
