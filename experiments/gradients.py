@@ -49,7 +49,8 @@ def _beside_product(n: int) -> Case:
     sizes = {**dict.fromkeys("mnk", n), "semiring": "max_plus"}
     alone = call_task.contender(call_task.GEMM, label=ALONE, problem=problem.to_json(), seed=1, where="gpu")
     both = Contender(LABELS["harness"], {**sizes, "device": "cuda", "method": "harness"}, task=TASK)
-    return Case({**sizes, "dtype": "float32", "role": ALONE, **DEVICE}, (alone, both))
+    host = Contender("host time", {**both.arguments, "host_time": True}, task=TASK)
+    return Case({**sizes, "dtype": "float32", "role": ALONE, **DEVICE}, (alone, both, host))
 
 
 def _figure(*, on_gpu: bool) -> Figure:

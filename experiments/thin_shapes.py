@@ -8,6 +8,7 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 # Name of each shape, and m, n, k, from the thinnest on.
+UPDATE = ("small k", (4000, 4000, 16))  # by all threads too
 SHAPES = {
     "smoke": (("matrix-vector", (128, 1, 128)), ("tall-skinny", (512, 8, 64))),
     "quick": (
@@ -29,7 +30,7 @@ SHAPES = {
         ("small k", (2048, 2048, 4)),
         ("small k", (2048, 2048, 16)),
         ("small k", (2048, 2048, 64)),
-        ("small k", (4000, 4000, 16)),
+        UPDATE,
         ("long k", (32, 32, 65536)),
     ),
 }
@@ -39,13 +40,19 @@ ROWS = ["shape", "size"]
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product of each shape."""
-    return [
+    alone = [
         product_case(
             Problem(*sizes, dtype=dtype), against_peers(), shape=shape, size=" x ".join(str(size) for size in sizes)
         )
         for dtype in DTYPES[preset]
         for shape, sizes in SHAPES[preset]
     ]
+    if preset != "full" or machine.cores == 1:
+        return alone
+    shape, sizes = UPDATE
+    axes = {"shape": f"{shape}, all threads", "size": " x ".join(map(str, sizes)), "threads": machine.cores}
+    peers = against_peers(machine.cores)
+    return alone + [product_case(Problem(*sizes, dtype=dtype), peers, **axes) for dtype in DTYPES[preset]]
 
 
 EXPERIMENT = Experiment(

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments._parts.call_task import HostTime
 from harness.errors import BackendUnavailable, Declined, VerificationError
 from harness.problem import Problem
+from harness.timing.clock import CpuClock
 
 PACKAGES = {"torch": "torch", "torch_semiring_einsum": "torch-semiring-einsum"}
 CHECKED = 8  # rows of dA and columns of dB that are computed anew
@@ -40,6 +42,8 @@ class GradientTask:
     project : str
         Whose function it is, if not this project's.
     """
+
+    clock: Callable[[], CpuClock]
 
     def __init__(
         self, problem: Problem, device: str, function: Callable[[Any, Any], Any], seed: int, project: str = ""
@@ -100,9 +104,18 @@ class GradientTask:
 
 
 def gradients(
-    *, m: int, n: int, k: int, semiring: str, device: str, method: str, threads: int, seed: int = 1
+    *,
+    m: int,
+    n: int,
+    k: int,
+    semiring: str,
+    device: str,
+    method: str,
+    threads: int,
+    seed: int = 1,
+    host_time: bool = False,
 ) -> GradientTask:
-    """Prepare one, over float32.
+    """Prepare one, over float32; with `host_time` it is timed by what the host spends on it.
 
     Raises
     ------
@@ -117,9 +130,11 @@ def gradients(
     torch.set_num_threads(threads)
     problem = Problem(m, n, k, semiring, "float32")
     try:
-        return GradientTask(problem, device, METHODS[method](semiring), seed, PROJECTS.get(method, ""))
+        made = GradientTask(problem, device, METHODS[method](semiring), seed, PROJECTS.get(method, ""))
     except BackendUnavailable as error:
         raise Declined("missing", str(error)) from None
+    made.clock = (lambda: HostTime(made.wait)) if host_time else CpuClock
+    return made
 
 
 def _harness(semiring: str) -> Callable[[Any, Any], Any]:
