@@ -36,7 +36,7 @@ NOUNS = {
     "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
     "threads": {"errors", "machine", "scalars"},
-    "experiment": {"errors", "machine", "plan", "problem", "semiring", "surroundings"},
+    "experiment": {"errors", "machine", "plan", "problem", "registry", "semiring", "surroundings"},
 }
 # Folders, imported by the names of the nouns alone.
 NOUNS_IN_PARTS = {"interface", "operands", "registry", "semiring", "surroundings"}
@@ -86,7 +86,7 @@ MAY_ASK = {"backends.cpu.mixed", "backends.distributed._job.strategy", "backends
 # What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
 LOADED_BY_NAME = {
     "harness.registry.sources": {"backends"},
-    "harness.experiment": {"experiments", "backends.cpu._ceilings"},
+    "harness.experiment": {"backends", "experiments", "backends.cpu._ceilings"},
     "harness.api.argk.numbering": {"backends.cpu._argk.passes"},
 }
 # Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.

@@ -204,13 +204,13 @@ def write_package(folder: Path, entries: dict[str, str], **modules: str) -> Path
     return write_distribution(folder, entries, **modules)
 
 
-def write_distribution(folder: Path, entries: dict[str, str], **modules: str) -> Path:
-    """Write the same without a folder `backends`: the project's own is found."""
+def write_distribution(folder: Path, entries: dict[str, str], of: str = "backends", **modules: str) -> Path:
+    """Write the same without a folder `backends`, with entry points of backends or experiments."""
     metadata = folder / "out_backends-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: out-backends\nVersion: 1.0\n")
     points = "".join(f"{name} = {value}\n" for name, value in entries.items())
-    (metadata / "entry_points.txt").write_text(f"[gemm_harness.backends]\n{points}")
+    (metadata / "entry_points.txt").write_text(f"[gemm_harness.{of}]\n{points}")
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text)
     return folder
@@ -423,6 +423,49 @@ def test_check_says_what_is_wrong(package, name, clue):
 def test_check_passes_a_good_plug_in(package):
     answer = python("-m", "harness", "check", "out-good", path=package)
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------- experiments
+
+FAULTY_EXPERIMENTS = """
+import dataclasses
+from experiments.ladder import EXPERIMENT as ladder
+
+figures = tuple(dataclasses.replace(f, options={**f.options, "finding": "lader", "x_lable": 1}) for f in ladder.figures)
+taken, named, odd = (dataclasses.replace(ladder, name=n, figures=figures) for n in ("ladder", "no name", "odd"))
+void = dataclasses.replace(ladder, name="void", cases=lambda preset, machine: {}[preset])
+poor = dataclasses.replace(ladder, name="poor", budget={})
+"""
+
+
+def test_an_experiment_that_the_docs_show_is_measured_drawn_and_reported_by_its_entry_point(tmp_path):
+    """Others that are faulty cost a line each."""
+    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-experiments.md").read_text(), re.DOTALL)
+    faulty = {name: f"out_faulty:{name}" for name in ("taken", "named", "odd", "void", "poor", "absent")}
+    modules = {"out_shown": shown, "out_faulty": FAULTY_EXPERIMENTS}
+    write_distribution(tmp_path, {"shown": "out_shown", **faulty, "number": "sys:maxsize"}, "experiments", **modules)
+    failed = {name.split("entry point ")[-1]: entry["missing"] for name, entry in listing(tmp_path).items()}
+    assert "the name 'ladder' is taken by experiments.ladder: refused" in failed["taken)"]
+    assert "its name is 'no name'" in failed["named)"]
+    assert "AttributeError" in failed["absent)"]
+    assert "neither an Experiment nor a module" in failed["number)"]
+    places = ["--results", "r", "--figures", "f", "--preset", "smoke"]
+    for name, said in (("void", "KeyError: 'smoke'"), ("poor", "no budget for preset smoke"), ("absent", "Attribute")):
+        ran = python("-m", "harness", "run", name, *places, path=tmp_path)
+        assert ran.returncode == 2
+        assert said in ran.stderr
+        assert "Traceback" not in ran.stderr
+    ran = python("-m", "harness", "run", "min_plus_rates", *places, path=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "results  r/" in ran.stdout
+    assert [path.name for path in tmp_path.glob("f/*/smoke/*.svg")] == ["min_plus_rates.svg"]
+    told = python("-m", "harness", "report", *places, path=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "unknown finding 'lader'" in told.stderr
+    assert "did you mean 'x_label'?" in told.stderr
+    assert told.stderr.count("left out: ") == 4
+    (report,) = tmp_path.glob("r/*/smoke/report.md")
+    assert "over min_plus?" in report.read_text()
 
 
 # ---------------------------------------------------------------------------------------------------------------- forks

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis import caveats, mean_sizes, peaks, rates, shares
 from harness.analysis.findings import DETAILS, FINDINGS, JUDGED, PLACES, libraries
+from harness.errors import HarnessError
 from harness.experiment import Experiment, Figure, content_hash
 from harness.store.store import Cell
 
@@ -17,12 +18,29 @@ FACTS = ("residual", "share", "greatest_error")
 NOT_TIMED = {"grids": "counted", **dict.fromkeys(("projected", "model_error", "extra_work", "reuse"), "modelled")}
 
 
+# Every option of a figure that a drawing function or a finding reads.
+OPTIONS = frozenset(
+    "algorithm all beside colours columns compares counts ends extra_bytes finding ideas labels largest launches "
+    "limits links marker markers merged named note of over_reference over_sizes pair panels passing peak place point "
+    "ragged reference_words rolled rows sort spread steps subject subjects sweeps table tile tiles titles value "
+    "what where who whole within words working_sets x x_label y_scale".split()
+)
+
+
 class Shown(NamedTuple):
     """The cells of a machine that a figure shows, and the peaks that other experiments or earlier runs measured."""
 
     cells: list[Cell]
     peaks: list[Cell]
     left_out: tuple[str, ...] = ()  # contenders that are not at their best
+
+
+def faults(figure: Figure) -> list[HarnessError]:
+    """Return what is wrong with the options of a figure: a finding that there is not, or options that nothing reads."""
+    finding = figure.options.get("finding")
+    wrong = [] if finding in (None, *FINDINGS) else [HarnessError.unknown("finding", finding, FINDINGS)]
+    wrong += [HarnessError.unknown("option", name, OPTIONS) for name in figure.options if name not in OPTIONS]
+    return [error.told_by(f"figure {figure.name}") for error in wrong]
 
 
 def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
@@ -75,7 +93,7 @@ def of_figure(figure: Figure, of: Shown) -> str:
 
     If they are most of them, it says so, and nothing is found.
     """
-    if "finding" not in figure.options:
+    if figure.options.get("finding") not in FINDINGS:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
     return sentence and (_nothing_decided(figure, of) or sentence + _too_many(figure, of))

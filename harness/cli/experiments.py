@@ -158,8 +158,7 @@ def report(
         shown, folder = (presets.folder_of(root, slug, cells) for root in (figures, results))
         provenance.require_clean(folder, *(readme or []), allow_dirty=allow_dirty)
         written = machine_report.write(chosen, cells, owner, shown, folder, mark=mark)
-        if slug == this:
-            ladder = next(experiment for experiment in chosen if experiment.name == tables.HEADLINE)
+        for ladder in (experiment for experiment in chosen if slug == this and experiment.name == tables.HEADLINE):
             console.print_table(*tables.headline(ladder, cells), numeric=tables.HEADLINE_NUMBERS)
         for other in readme or ():
             for of in ([""] if slug == this else []) + [slug]:
@@ -250,7 +249,9 @@ class _Drawing:
 
     def draw(self, name: str) -> str:
         """Draw the figures of the experiment called `name` if reports show one; return where they are, or a reason."""
-        chosen = options.chosen_experiments([name])
+        from harness.experiment import load_all
+
+        chosen = [load_all()[name]]
         if not any(figure.prominence for experiment in chosen for figure in experiment.figures):
             return ""
         try:
@@ -275,7 +276,7 @@ def _check_only(only: list[str] | None, chosen: list[Experiment], preset: str) -
 
     if not only:
         return
-    contenders = [c for e in chosen for case in e.cases(preset, detect()) for c in case.contenders]
+    contenders = [c for e in chosen for case in e.of_preset(preset, detect()) for c in case.contenders]
     known = dict.fromkeys(name for c in contenders for name in (c.label, c.arguments.get("backend")) if name)
     for name in only:
         if name not in known:
@@ -288,7 +289,7 @@ def _check_where(places: Mapping[str, Collection[str]], chosen: list[Experiment]
 
     if not places:
         return
-    cases = [case for e in chosen for case in e.cases(preset, detect())]
+    cases = [case for e in chosen for case in e.of_preset(preset, detect())]
     for axis, values in places.items():
         known = dict.fromkeys(str(case.axes[axis]) for case in cases if axis in case.axes)
         missing = [value for value in values if value not in known]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -94,13 +95,22 @@ def number(value: float | None) -> float | None:
 
 def chosen_experiments(names: list[str] | None) -> list[Experiment]:
     """Return the experiments called `names`, or all."""
-    from harness.experiment import load_all
+    from harness.analysis import answers
+    from harness.experiment import load_all, not_loaded
 
     known = load_all()
+    for entry in not_loaded():
+        if not names:
+            complain(f"left out: {entry.origin}: {entry.error}")
+        elif absent := [name for name in names if name not in known and name in re.split(r"\W+", entry.origin)]:
+            raise ExperimentError(f"experiment {absent[0]!r} cannot be loaded", got=f"{entry.origin}: {entry.error}")
     for name in names or ():
         if name not in known:
             raise ExperimentError.unknown("experiment", name, known)
-    return [known[name] for name in dict.fromkeys(names or known)]
+    chosen = [known[name] for name in dict.fromkeys(names or known)]
+    for error in (error for experiment in chosen for figure in experiment.figures for error in answers.faults(figure)):
+        complain(error)
+    return chosen
 
 
 def values_by_axis(where: list[str] | None) -> dict[str, list[str]]:

@@ -24,7 +24,6 @@ from harness.surroundings import (
     interrupts_held,
     is_main_interpreter,
     is_to_end,
-    working_directory,
 )
 
 # What a backend says of itself, by which backends are found, ordered and listed.
@@ -111,14 +110,13 @@ class _Discovery:
 
     def _load(self, origin: str, load: Callable[[], Iterator[type[Backend]]]) -> None:
         try:
-            with working_directory():
-                backends = list(load())
-        except BaseException as error:  # a plug-in may raise anything; the listing goes on and says what
-            if is_to_end(error):
-                self._ahead.appendleft((origin, load))
-                raise
+            backends, error = sources.attempted(load)
+        except BaseException:
+            self._ahead.appendleft((origin, load))
+            raise
+        if error:
             self._disturbed.append((origin, load))
-            self._unloaded.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
+            self._unloaded.append(Entry(origin, origin, error=error))
             return
         for cls in backends:
             self._load_home(getattr(cls, "name", None), origin)
@@ -247,7 +245,7 @@ def may_be_chosen(backend: Backend, problem: Problem) -> bool:
     """Return whether ``backend="auto"`` may choose `backend`; not one that fails to say so."""
     try:
         return backend.may_be_chosen(problem)
-    except BaseException as error:  # as in `_load`
+    except BaseException as error:  # as in `sources.attempted`
         if is_to_end(error):
             raise
         return False
@@ -257,7 +255,7 @@ def _reason(name: str, question: Callable[..., Any], *arguments: Any) -> str | N
     """Return the answer to a question whose answers are a reason and None: a plug-in may raise or return anything."""
     try:
         answer = question(*arguments)
-    except BaseException as error:  # as in `_load`
+    except BaseException as error:  # as in `sources.attempted`
         if is_to_end(error):
             raise
         return f"its {name}() failed: {type(error).__name__}: {error}"
@@ -287,7 +285,7 @@ def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> E
         return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {loaded[cls.name].origin}: refused")
     try:
         return Entry(cls.name, origin, cls())
-    except BaseException as error:  # as in `_load`
+    except BaseException as error:  # as in `sources.attempted`
         if is_to_end(error):
             raise
         return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")

@@ -1,6 +1,6 @@
 """Where backends come from: every module of `backends/`, and every entry point in the group ``gemm_harness.backends``.
 
-Nothing is imported before its loader is called.
+Nothing is imported before its loader is called. Experiments are found in the same way (`harness.experiment`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import BackendUnavailable
 from harness.interface import Backend
-from harness.surroundings import shadow_of
+from harness.surroundings import is_to_end, shadow_of, working_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-ENTRY_POINT_GROUP = "gemm_harness.backends"
+Found = TypeVar("Found")
 Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backends, and a loader of them
 Place = Callable[[], Iterable[Source]]
 
@@ -54,11 +54,33 @@ def check_modules(loaded: Collection[str]) -> None:
 
 
 def entry_points() -> Iterator[Source]:
-    """Yield the entry points of installed packages, with their loaders."""
+    """Yield the entry points of installed packages that name backends, with their loaders."""
+    return announced("gemm_harness.backends", _backends_named)
+
+
+def announced(
+    group: str, named: Callable[[str, Any], Iterator[Found]]
+) -> Iterator[tuple[str, Callable[[], Iterator[Found]]]]:
+    """Yield the entry points of `group`, with their loaders: `named` yields what is meant by what one of them names."""
     import importlib.metadata
 
-    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-        yield f"{point.value} (entry point {point.name})", functools.partial(_backends_of_entry_point, point)
+    for point in importlib.metadata.entry_points(group=group):
+        yield f"{point.value} (entry point {point.name})", functools.partial(_named, named, point)
+
+
+def _named(named: Callable[[str, Any], Iterator[Found]], point: EntryPoint) -> Iterator[Found]:
+    return named(point.value, point.load())
+
+
+def attempted(load: Callable[[], Iterator[Found]]) -> tuple[list[Found], str]:
+    """Return what `load` finds, and why it failed or "": a plug-in may raise anything, and the listing goes on."""
+    try:
+        with working_directory():
+            return list(load()), ""
+    except BaseException as error:
+        if is_to_end(error):
+            raise
+        return [], f"import failed: {type(error).__name__}: {error}"
 
 
 def _modules_of(info: pkgutil.ModuleInfo) -> Iterator[Source]:
@@ -84,11 +106,10 @@ def _backends_of_module(name: str) -> Iterator[type[Backend]]:
                 yield cls
 
 
-def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:
-    loaded = point.load()
+def _backends_named(name: str, loaded: Any) -> Iterator[type[Backend]]:
     if inspect.ismodule(loaded):
         yield from _backends_of_module(loaded.__name__)
     elif inspect.isclass(loaded) and issubclass(loaded, Backend):
         yield loaded
     else:
-        raise TypeError(f"{point.value} is neither a Backend class nor a module")
+        raise TypeError(f"{name} is neither a Backend class nor a module")

@@ -116,7 +116,8 @@ def run(
     machine, part = detect(), _part(only, where or {})
     store = Store(Path(results_root) / slug_of(results_root, machine) / preset)
     plan = [
-        (experiment, _restricted(experiment.cases(preset, machine), only, where or {})) for experiment in experiments
+        (experiment, _restricted(experiment.of_preset(preset, machine), only, where or {}))
+        for experiment in experiments
     ]
     with store.exclusive(), descendants.adopting():
         store.require_readable(experiment.name for experiment in experiments)  # before hours are spent on more of it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +16,17 @@ PRODUCT = "import numpy as np; from harness import gemm; gemm(np.eye(3), np.eye(
 LIST = "from harness.experiment import load_all; load_all()"
 
 
-@pytest.mark.parametrize("name", ["backends/__init__.py", "backends.py", "experiments/__init__.py"])
+@pytest.mark.parametrize(
+    "name", ["backends/__init__.py", "backends.py", "experiments/__init__.py", "backends/__init__.py of a list"]
+)
 def test_a_module_of_the_program_that_hides_one_of_the_harness_is_named(name: str, tmp_path: Path) -> None:
+    name, _, is_list = name.partition(" of ")
     hiding = tmp_path / name
     hiding.parent.mkdir(exist_ok=True)
     hiding.write_text("")
     package = name.partition("/")[0].removesuffix(".py")
     program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; "
-    program += PRODUCT if package == "backends" else LIST
+    program += PRODUCT if package == "backends" and not is_list else LIST
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
     message = done.stderr[done.stderr.rindex("another module called") :]
     assert message.splitlines()[:3] == [
@@ -30,3 +35,17 @@ def test_a_module_of_the_program_that_hides_one_of_the_harness_is_named(name: st
         f"  got       {hiding}",
     ]
     assert "rename it" in message
+
+
+def test_folders_of_the_user_hide_nothing_from_the_command_line(tmp_path: Path) -> None:
+    for name in ("backends", "experiments"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported')")
+    places = ["--results", "r", "--figures", "f", "--allow-dirty"]
+    command = [sys.executable, "-m", "harness", "run", "ladder", "--preset", "smoke", "--only", "cpu-naive", *places]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path / 'backends'} is another folder than that of the harness" in done.stderr
+    assert "entry point of the group gemm_harness.backends" in done.stderr
+    assert re.search(r"^results go to r/\S+/smoke$", done.stderr, re.MULTILINE)

@@ -168,7 +168,8 @@ def test_whoever_fails_has_a_reason_and_no_time_and_the_others_go_on(tmp_path):
     assert "wrong" in found["wrong at the end"].reason
     assert len(found["good"].all_samples_ns) == len(found["also good"].all_samples_ns) == 4
     assert summary.counts == {"ok": 3, "failed": 4, "declined": 1, "missing": 1}
-    assert log.lines[:3] == [("run", False, 2), ("experiment", "planted", 2), ("case", 1)]
+    where = ("notice", f"results go to {summary.folder}")
+    assert log.lines[:4] == [where, ("run", False, 2), ("experiment", "planted", 2), ("case", 1)]
     assert ("cell", "crash", "failed", "killed by SIGSEGV") in log.lines
     assert log.lines[-1] == ("done", 2, False)
 
