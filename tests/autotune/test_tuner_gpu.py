@@ -21,7 +21,8 @@ from harness.tuning.device import ASYNC_COPY, DEVICES, MEASURED
 from harness.tuning.gpu import stored as stored_gpu
 from harness.tuning.gpu.sharing import sharing
 from tests.autotune.test_tuner import racing
-from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrtc
+from tests.gpu.on_cpu import needs_nvrtc
+from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS
 
 KIND = "32-bit float"
 MIN_PLUS = [("float32", "min_plus")]

@@ -5,6 +5,7 @@ import pytest
 from harness.api.remembered import repeats
 from tests.gpu import host_kernels
 from tests.gpu.host_gpu import install
+from tests.gpu.on_cpu import use_the_cpu
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +20,9 @@ def gpu(monkeypatch):
     monkeypatch.setattr(repeats, "classes", set())
     yield install(monkeypatch)
     repeats.forget()
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch):
+    """Have rungs execute their programs on the CPU."""
+    use_the_cpu(monkeypatch)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
 from backends.gpu._program.program import Kernel, Matrix, Place, Program, Step
@@ -32,6 +33,8 @@ from harness.proof import fences
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 SHIM = Path(__file__).parent / "shim"
+# For `pytestmark` of tests whose kernels are executed by the shim.
+BY_THE_SHIM = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
 MOST_TOGETHER = 16  # kernels in a library
 _HEADER, _RUNTIME = SHIM / "cuda_host.h", SHIM / "cuda_host.cpp"
 KEPT = (Path(os.environ.get("GEMM_HARNESS_CACHE") or "build/kernels") / "host").resolve()
@@ -47,13 +50,14 @@ _WITH_LIBRARIES = ("-O2", "-Wl,--no-as-needed", "-lm", "-lc", "-lgcc")
 # Of the shim, what emulates tensor cores: many operations for each of theirs, worth the time of an optimizing compiler.
 _TENSOR_CORES = re.compile(r'^#line 1 "(mma_intrinsics|wgmma).cuh"$', re.MULTILINE)
 _Dimensions = ctypes.c_uint * 3
+Edit = tuple[str, str]  # what is replaced, by what
 
 
 class KernelFault(Exception):
     """A kernel that touches what is not its own, or whose threads do not meet at a barrier."""
 
 
-def load(kernel: Kernel, edits: tuple[tuple[str, str], ...] = ()) -> Any:
+def load(kernel: Kernel, edits: tuple[Edit, ...] = ()) -> Any:
     """Return a kernel as a function of ctypes; `edits` are replacements in its text, that is, planted bugs."""
     source = _source(kernel.stem, kernel.defines, edits)
     if source.digest not in _loaded:
@@ -66,7 +70,7 @@ def load(kernel: Kernel, edits: tuple[tuple[str, str], ...] = ()) -> Any:
     return function
 
 
-def expect(kernels: Iterable[tuple[str, Defines]], edits: tuple[tuple[str, str], ...] = ()) -> None:
+def expect(kernels: Iterable[tuple[str, Defines]], edits: tuple[Edit, ...] = ()) -> None:
     """Have kernels made with the next one that has to be: the compiler's start takes half of the time of one alone."""
     for stem, defines in kernels:
         source = _source(stem, defines, edits_in(stem, defines, edits))
@@ -79,7 +83,8 @@ def expect_nothing() -> None:
     _expected.clear()
 
 
-def edits_in(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+@functools.cache
+def edits_in(stem: str, defines: Defines, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """Return those of `edits` that the text of a kernel file has a place for."""
     return tuple(edit for edit in edits if edit[0] in assemble(stem, defines, (SHIM, FOLDER)))
 
@@ -101,7 +106,7 @@ _expected: dict[str, _Source] = {}
 
 
 @functools.cache
-def _source(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> _Source:
+def _source(stem: str, defines: Defines, edits: tuple[Edit, ...]) -> _Source:
     """Return the C++ of a kernel file: a namespace and functions whose names end with a digest.
 
     What is static in an inline function, shared memory too, would be one for all libraries of a process where names are
@@ -228,7 +233,8 @@ class HostOperands:
 class HostExecution:
     """Stands for `GpuExecution`."""
 
-    edits: tuple[tuple[str, str], ...] = ()
+    edits: tuple[Edit, ...] = ()
+    mutants: tuple[Edit, ...] = ()  # the first one is planted as well, and the others' kernels are made with its own
 
     def __init__(self, program: Program, operands: HostOperands, *, of_self: Program | None = None) -> None:
         self.program, self._operands = program, operands  # A and B have memory of their own
@@ -236,9 +242,9 @@ class HostExecution:
         for name in program.zeroed:
             scratch[name][...] = 0
         self._buffers = operands.buffers | scratch
-        expect(
-            ((step.kernel.stem, step.kernel.defines) for step in program.steps if self.is_compiled(step)), self.edits
-        )
+        kernels = [(step.kernel.stem, step.kernel.defines) for step in program.steps if self.is_compiled(step)]
+        for mutant in self.mutants or (None,):
+            expect(kernels, self._with(mutant))
 
     def run(self) -> None:
         self._buffers["out"].view(np.uint8)[...] = 0xFF
@@ -254,7 +260,8 @@ class HostExecution:
         kernel = step.kernel
         arguments = [self._argument(x) for x in step.arguments]
         pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
-        said = load(kernel, edits_in(kernel.stem, kernel.defines, self.edits))(
+        edits = self._with(*self.mutants[:1])
+        said = load(kernel, edits_in(kernel.stem, kernel.defines, edits))(
             _Dimensions(*(*step.grid, 1, 1)[:3]),
             _Dimensions(*(*kernel.block, 1, 1)[:3]),
             ctypes.c_size_t(kernel.shared_bytes),
@@ -262,6 +269,9 @@ class HostExecution:
         )
         if said:
             raise KernelFault(f"{kernel.stem}.{kernel.function}: {said.decode()}")
+
+    def _with(self, mutant: Edit | None = None) -> tuple[Edit, ...]:
+        return self.edits if mutant is None else (*self.edits, mutant)
 
     def wait(self) -> None:
         pass

@@ -10,7 +10,7 @@ from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem
 from tests.gpu.host_gpu import install
-from tests.gpu.simt_products import RUNGS
+from tests.gpu.on_cpu import RUNGS
 
 
 def kernels(semiring, dtype, n, ld=None, name="gpu-tuned"):

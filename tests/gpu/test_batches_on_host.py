@@ -12,10 +12,10 @@ from harness.proof import contract
 from harness.tuning.choice import orders
 from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING
-from tests.gpu.host_kernels import COMPILER
-from tests.gpu.simt_products import RUNGS, contract_findings
+from tests.gpu.host_kernels import BY_THE_SHIM
+from tests.gpu.on_cpu import RUNGS, contract_findings
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+pytestmark = BY_THE_SHIM
 
 SIMT = ("gpu-naive", "gpu-row", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined", "gpu-tuned")
 

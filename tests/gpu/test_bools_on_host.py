@@ -9,9 +9,9 @@ from harness import SEMIRINGS, gemm, gemm_argk
 from harness.problem import Problem
 from harness.proof import reference
 from tests._support.bools import assert_bools, bools_of_any_byte, truth
-from tests.gpu.host_kernels import COMPILER
+from tests.gpu.host_kernels import BY_THE_SHIM
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+pytestmark = BY_THE_SHIM
 
 BACKENDS = (
     "auto",

@@ -8,11 +8,10 @@ from harness.cli.fuzz import CALLS
 from harness.proof.programs.drawing import draw_program
 from harness.proof.programs.run import run
 from tests._support import programs
-from tests.gpu.host_kernels import COMPILER
+from tests.gpu.host_kernels import BY_THE_SHIM
 
 pytestmark = [
-    pytest.mark.no_cover,
-    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler"),
+    *BY_THE_SHIM,
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # of NumPy, which plays cuBLAS
 ]
 

@@ -6,35 +6,25 @@ import importlib.util
 import numpy as np
 import pytest
 
-from backends.gpu._cuda import nvrtc
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Call, Matrix, Place, Program
 from backends.gpu._tensor.residue_product import Residues, add_residue_products
 from harness import SEMIRINGS, Operands, registry
 from harness.dtypes import mixed_dtypes
-from harness.errors import BackendUnavailable, PlanError
+from harness.errors import PlanError
 from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.device import DEVICES
 from harness.tuning.gpu import thin_tiles
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
+from tests.gpu.on_cpu import needs_nvrtc
 
 BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
 TENSOR_CORE, PAIRED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "paired", "bits", "cublas"))
 ARCHITECTURES = ("sm_80", "sm_90")
 
-
-def _has_nvrtc():
-    try:
-        nvrtc.library()
-    except BackendUnavailable:
-        return False
-    return True
-
-
 needs_ml_dtypes = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
-needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
 
 
 def product(size, semiring="plus_times", dtype="float32", **options):

@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
-from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from harness.errors import PlanError, VerificationError
+from harness.errors import PlanError
 from harness.machine import detect
 from harness.tuning.device import MEASURED
 from harness.tuning.gpu import half_panels
 from tests._support.gapped_operands import with_gap
-from tests.gpu import half_products
 from tests.gpu.half_products import RUNG, problem, program
-from tests.gpu.host_kernels import COMPILER, HostOperands, KernelFault
-from tests.gpu.simt_products import use_the_cpu
-from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
+from tests.gpu.host_kernels import HostOperands
+from tests.gpu.on_cpu import ON_CPU, check, check_resources, needs_nvrtc
+from tests.gpu.panel_products import turn_b
 
 PANELS = {"unit": "panels", "bm": 32, "bn": 24, "bk": 16, "wm": 16, "wn": 24, "tm": 2, "tn": 6, "stages": 2,
           "slices": 1, "together": 1, "resident": 1, "shares": 1, "blocks": 2}  # fmt: skip
@@ -22,26 +20,22 @@ PANELS = {"unit": "panels", "bm": 32, "bn": 24, "bk": 16, "wm": 16, "wn": 24, "t
 # panels than stages of all warps; runs of less than a granule.
 SIZES = ((1, 1, 1), (16, 24, 16), (17, 8, 24), (203, 24, 40), (150, 23, 30), (129, 7, 33), (3, 17, 5))
 
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
+
+def compute(size, dtype="bfloat16", change=lambda operands: None, *, accumulate=False, alpha=None, **parameters):
+    check(RUNG, problem(size, dtype, accumulate=accumulate, alpha=alpha), change, **{**PANELS, **parameters})
 
 
-def shifted(x, elements):
-    """Return a copy of a matrix that begins so many elements further on."""
-    room = np.full(elements + x.size, 7, x.dtype)
-    room[elements:] = x.reshape(-1)
-    return room[elements:].reshape(x.shape)
+def shift(operands):
+    """Have A and B begin a few elements further on."""
+    for name, elements in (("a", 3), ("b", 5)):
+        x = getattr(operands, name)
+        room = np.full(elements + x.size, 7, x.dtype)
+        room[elements:] = x.reshape(-1)
+        object.__setattr__(operands, name, room[elements:].reshape(x.shape))
 
 
-def compute(size, dtype="bfloat16", *, accumulate=False, alpha=None, lay=None, **parameters):
-    half_products.compute(problem(size, dtype, accumulate=accumulate, alpha=alpha), {**PANELS, **parameters}, lay)
-
-
-@needs_compiler
-@pytest.mark.no_cover
 class TestOnTheCpu:
-    @pytest.fixture(autouse=True)
-    def _on_the_cpu(self, monkeypatch):
-        use_the_cpu(monkeypatch)
+    pytestmark = ON_CPU
 
     @pytest.mark.parametrize("dtype", ("bfloat16", "float16"))
     def test_products_are_right_wherever_rows_begin(self, dtype):
@@ -50,7 +44,7 @@ class TestOnTheCpu:
 
     def test_operands_may_begin_anywhere(self):
         for k in (24, 30, 33, 21):
-            compute((70, 20, k), lay=lambda a, b: (shifted(a, 3), shifted(b, 5)))
+            compute((70, 20, k), change=shift)
 
     @pytest.mark.parametrize("gap", (1, 2, 3, 8, 9, 16, 24, 101))
     def test_rows_of_a_may_have_gaps(self, monkeypatch, gap):
@@ -61,7 +55,7 @@ class TestOnTheCpu:
 
     def test_b_may_lie_by_columns(self):
         for size in ((50, 24, 40), (37, 13, 29)):
-            compute(size, accumulate=True, lay=lambda a, b: (a, np.asfortranarray(b)))
+            compute(size, accumulate=True, change=turn_b)
 
     def test_other_panels(self):
         for wide in (
@@ -71,42 +65,10 @@ class TestOnTheCpu:
         ):
             compute((140, 21, 35), **wide)
 
-    @pytest.mark.parametrize(
-        "edit",
-        [
-            ("if (run + lane < elements)", "if (run + lane + 1 < elements)"),
-            ("if (exist < 2) of_a[i][v] &=", "if (exist < 0) of_a[i][v] &="),
-            ("request(panel + STAGES * next, stage);", "request(panel + next, stage);"),
-            ("if (++stage == STAGES) stage = 0, parity ^= 1;", "if (++stage == STAGES) stage = 0;"),
-            ("if (row >= m) continue;", ""),
-            ("left = line < lines ? elements - first : 0", "left = elements - first"),
-            ("float x = alpha * sums", "float x = sums"),
-        ],
-    )
-    def test_planted_mistakes_are_found(self, monkeypatch, edit):
-        use_the_cpu(monkeypatch, edits=(edit,))
-        with pytest.raises((VerificationError, KernelFault)):
-            compute((203, 23, 35), alpha=2.0)
-
     def test_rows_of_c_leave_as_one_run(self, monkeypatch):
         monkeypatch.setattr(gpu_backend, "GpuOperands", Aligned)
         for size in ((203, 23, 35), (16, 17, 16), (150, 22, 40)):
             compute(size, alpha=-1.5)
-
-    @pytest.mark.parametrize(
-        "edit",
-        [
-            ("if (lane == 0 && run) store_run(", "if (false) store_run("),
-            ("if (run + lane < elements) to[run + lane] = whole_rows", "if (false) to[run + lane] = whole_rows"),
-            ("* n + column] = alpha *", "* n + column] ="),
-            ("(i * 16 + v / 2 * 8 + g) * n", "(i * 16 + g) * n"),
-        ],
-    )
-    def test_planted_mistakes_in_such_runs_are_found(self, monkeypatch, edit):
-        use_the_cpu(monkeypatch, edits=(edit,))
-        monkeypatch.setattr(gpu_backend, "GpuOperands", Aligned)
-        with pytest.raises((VerificationError, KernelFault)):
-            compute((203, 23, 35), alpha=2.0)
 
 
 class Aligned(HostOperands):
@@ -155,11 +117,7 @@ def test_kernels_of_all_panels_fit_their_multiprocessor(k):
             assert columns > 56
             continue
         options = {"unit": "panels", "slices": 1, "together": 1, "resident": choice.tile.blocks, "shares": 1}
-        (kernel,) = program(of, {**vars(choice.tile.launch), **options}).kernels()
-        taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
-        assert not taken.spill_bytes
-        assert taken.registers * kernel.block[0] * choice.tile.blocks <= 65536
-        assert choice.tile.blocks * (kernel.shared_bytes + 1024) <= 228 << 10
+        check_resources(program(of, {**vars(choice.tile.launch), **options}), choice.tile.blocks)
 
 
 def test_triangles_are_refused():

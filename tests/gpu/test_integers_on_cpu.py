@@ -9,22 +9,14 @@ from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_p
 from harness import SEMIRINGS, Operands
 from harness.machine import detect
 from harness.problem import Problem
-from tests.gpu.host_kernels import COMPILER, HostExecution, KernelFault, fenced
-from tests.gpu.simt_products import RUNGS, use_the_cpu
+from tests.gpu.host_kernels import HostExecution, fenced
+from tests.gpu.on_cpu import ON_CPU, RUNGS
 
-pytestmark = [
-    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
-    pytest.mark.no_cover,
-]
+pytestmark = ON_CPU
 
 RUNG = RUNGS["gpu-tensor-core"]
 TILE = {"bm": 128, "bn": 128, "bk": 128, "tm": 8, "tn": 8, "stages": 2, "blocks": 2, "cluster": 1, "group": 1}
 LAYOUTS = ("CCC", "CFC", "FCC", "FFC")
-
-
-@pytest.fixture(autouse=True)
-def _on_the_cpu(monkeypatch):
-    use_the_cpu(monkeypatch)
 
 
 def product(size, dtype, narrow=None, **options):
@@ -120,81 +112,6 @@ def test_triangles_of_integers_are_right(dtype, narrow):
     assert_exact(product((size, size, 20), dtype, narrow, triangle="d"))
 
 
-def test_sums_above_the_diagonal_are_not_stored(monkeypatch):
-    use_the_cpu(monkeypatch, edits=(("16 * v + e < left", "16 * v + e <= left"),))
-    with pytest.raises((AssertionError, KernelFault)):
-        assert_exact(product((12, 12, 9), "int32", triangle="d"))
-
-
-PLANTED = {
-    "digits without carries": ("x += 0x80808080ull;", ""),
-    "elements in each other's place": ("* PER_LANE + byte / DIGITS) * 32", "* PER_LANE) * 32"),
-    "steps of k in each other's place": ("<< s * 8;", "<< (3 - s) * 8;"),
-    "a line too many": ("if (first + r >= side.lines) continue;", ""),
-    "tiles written before all is there": ("__syncthreads();\n#pragma unroll\n        for (int place", "for (int place"),
-    "digits of B in the order of A": ("Layers{term, s - term}", "Layers{term, term}"),
-    "no shift": ("return term && layers_of(layer, term).of_a == 0;", "return false;"),
-    "a term too many": ("APART * (APART + 1)) / 2", "APART * (APART + 1)) / 2 + 1"),
-    "sums of the tile before": ("FLUSHES || (term == 0 && step == 0)", "FLUSHES || (step == 0 && false)"),
-    "sums that are still computed are shifted": ("            wait_groups<0>();\n#pragma", "#pragma"),
-    "pairs that are not exchanged": ("of_lane_across(is_odd ?", "(is_odd ?"),
-    "pairs in each other's place": ("four[e] = is_odd ? taken : pairs[e]", "four[e] = is_odd ? pairs[e] : taken"),
-    "a row too many": (
-        "i < rows ? end_of_row(below + i, columns) - first : 0",
-        "end_of_row(below + i, columns) - first",
-    ),
-    "words of the bytes before": ("words[w + 1], 8 * shift", "words[w + 1], 0"),
-}
-
-
-def is_found(problem, **parameters):
-    try:
-        found, expected, _ = compute(problem, **parameters)
-    except KernelFault:
-        return True
-    return not np.array_equal(found, expected)
-
-
-@pytest.mark.parametrize("edit", PLANTED.values(), ids=PLANTED)
-def test_planted_mistake_with_digits_is_found(monkeypatch, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    cases = (
-        product((129, 12, 131), "int32"),
-        product((5, 13, 45), "int16"),
-        product((5, 40, 131), "int32", layout="FFC"),
-    )
-    assert any(is_found(problem) for problem in cases)
-
-
-# Of bytes with wide sums: rows that begin anywhere, of operands and of C, and what idle warps compute.
-PLANTED_IN_BYTES = {
-    "bytes of the next word": ("shift % 4 * 8);", "0);"),
-    "words of the next piece": ("shift & 8 ? words[w + 2]", "false ? words[w + 2]"),
-    "the piece of the lane before": ("of_next_lane(lane == 0 ?", "of_next_lane(false ?"),
-    "lines of memory that begin with a row": ("shift = (begin + (unsigned)row * ldc) % LINE", "shift = begin"),
-    "the end of a row that is not stored": ("chunk <= CHUNKS", "chunk < CHUNKS"),
-    "rows stored before all is there": (
-        "        __syncwarp();\n#pragma unroll\n        for (int first",
-        "        for (int first",
-    ),
-    "the first row at the edge alone": ("c + other * distance", "c"),
-    "bytes at the end of k": ("rest < k)", "false)"),
-    "columns of the last rows": ("a.whole < a.all ? b.all : 0", "0"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("edit", PLANTED_IN_BYTES.values(), ids=PLANTED_IN_BYTES)
-def test_planted_mistake_with_bytes_is_found(monkeypatch, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    assert is_found(product((130, 131, 529), "int32", "int8", layout="CFC"), edges=4)
-
-
-@pytest.mark.parametrize("edit", (("(long long)layers[s]", "(unsigned)layers[s]"), ("LAYERS - 1 - s", "s")))
-def test_planted_mistake_in_joining_is_found(monkeypatch, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    assert is_found(product((3, 5, 7), "int64"))
-
-
 def residues(m, n, k, count, most=3):
     """Return bytes A_t and B_t (most, m, k), (most, n, k), and the kernel's C_t (most, m, n) of the first `count`."""
     program, sizes = Program(), product((m, n, k), "int32", "int8")
@@ -216,9 +133,13 @@ def are_residues(a, b, c, p):
     return bool(((c.astype(np.int64) - expected) % p == 0).all() and c.max() <= p)
 
 
+def assert_residues(*sizes, **options):
+    assert all(map(are_residues, *residues(*sizes, **options), MODULI))
+
+
 @pytest.mark.parametrize(("m", "n", "k"), ((1, 1, 1), (130, 70, 140)))
 def test_residues_of_products_are_those_of_python(m, n, k):
-    assert all(map(are_residues, *residues(m, n, k, count=3), MODULI))
+    assert_residues(m, n, k, count=3)
 
 
 def test_the_gpu_says_how_many_products_are_computed():
@@ -230,27 +151,7 @@ def test_the_gpu_says_how_many_products_are_computed():
 
 def test_long_residues_are_added_panel_by_panel(monkeypatch):
     monkeypatch.setattr(residue_product, "LONGEST", 128)
-    assert all(map(are_residues, *residues(20, 30, 300, count=3), MODULI))
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        ("(BITS - 32)) * p", "(BITS - 33)) * p"),
-        ("first + 4, first + 5", "first + 2, first + 3"),
-        ("half * 8 + g >= rows", "half * 8 + g > rows"),
-        ("moduli[layer]", "moduli[0]"),
-        ("Layers{layer, layer}", "Layers{layer, 0}"),
-        ("return *(const int*)given", "return 1"),
-    ],
-)
-def test_planted_mistake_with_residues_is_found(monkeypatch, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    try:
-        found = residues(20, 70, 140, count=2, most=2)
-    except KernelFault:
-        return
-    assert not all(map(are_residues, *found, MODULI))
+    assert_residues(20, 30, 300, count=3)
 
 
 def test_reciprocals_of_the_moduli_are_exact_enough():

@@ -10,10 +10,9 @@ from backends.gpu._cuda import nvrtc
 from backends.gpu._cuda.kernel_files import as_defines, compile_kernel, find_source, resources
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
-from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.problem import Problem
-from tests.gpu.simt_products import RUNGS
+from tests.gpu.on_cpu import RUNGS, needs_nvrtc
 
 pytestmark = pytest.mark.no_cover
 
@@ -49,17 +48,6 @@ KINDS = (
 # 65536 registers of a multiprocessor and the 255 that a thread can have, on every chip since sm_70.
 REGISTERS, MOST_REGISTERS = 65536, 255
 FAST_OR_ONLY = ("0", "1")
-
-
-def _has_nvrtc():
-    try:
-        nvrtc.library()
-    except BackendUnavailable:
-        return False
-    return True
-
-
-needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
 
 
 def kernels(name, semiring, dtype, n, operand_dtype=None, **parameters):

@@ -17,7 +17,8 @@ from harness import SEMIRINGS
 from harness.errors import Declined
 from harness.machine import detect
 from harness.problem import Problem
-from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrtc
+from tests.gpu.on_cpu import needs_nvrtc
+from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS
 
 pytestmark = pytest.mark.no_cover
 

@@ -1,6 +1,5 @@
 """`argk.cu` and `log_sum_exp.cu`, executed on the CPU: which k it was, and sums of exponentials that lose nothing."""
 
-import contextlib
 import itertools
 
 import numpy as np
@@ -8,18 +7,15 @@ import pytest
 
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
 from backends.gpu._simt import argk as simt_argk
-from backends.gpu._simt import log_sum_exp as simt_log_sum_exp
 from backends.gpu._tasks import layouts
 from harness import SEMIRINGS, Operands
-from harness.errors import VerificationError
-from harness.plan import Launch
 from harness.problem import Problem
 from tests.api.test_argk import SELECTIVE, by_definition, draw
 from tests.cpu.test_log_sum_exp import apart, far, meeting_below
-from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault, fenced
-from tests.gpu.simt_products import check, contract_findings, use_the_cpu, with_small_tiles
+from tests.gpu.host_kernels import HostExecution, HostOperands, fenced
+from tests.gpu.on_cpu import ON_CPU, RUNGS, SMALL, check
 
-pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
+pytestmark = ON_CPU
 
 DTYPES = {
     "min_plus": "float32",
@@ -29,18 +25,6 @@ DTYPES = {
     "lor_land": "bool",
     "max_times": "float16",
 }
-TILES = {
-    4: Launch(bm=16, bn=32, bk=8, wm=16, wn=32, tm=4, tn=4, stages=2),
-    8: Launch(bm=16, bn=16, bk=8, wm=8, wn=16, tm=2, tn=2, stages=3),
-}
-
-
-@pytest.fixture(autouse=True)
-def _on_the_cpu(monkeypatch):
-    use_the_cpu(monkeypatch)
-    monkeypatch.setattr(simt_argk, "ARGK_TILES", TILES)
-    monkeypatch.setattr(simt_log_sum_exp, "_MOST_BLOCKS", 2)
-
 
 # ------------------------------------------------------------------------------------------------------ which k it was
 
@@ -81,24 +65,6 @@ def test_without_terms_there_is_no_k():
     assert (which == -1).all()
 
 
-ARGK_BUGS = (
-    ("better != totals[r][s] ? t", "better == sums.x[r][s] ? t"),  # of equal tiles the last
-    ("p < end && found < 0", "p < end"),  # of equal terms the last
-    ("const int first = k - (k - 1) / BK * BK;", "const int first = BK;"),
-    ("i >= m || j >= n", "i >= m"),
-    ("if (tile < 0) continue;", ""),
-)
-
-
-@pytest.mark.parametrize(("old", "new"), ARGK_BUGS)
-def test_planted_bugs_of_argk_are_seen(old, new, monkeypatch, rng):
-    monkeypatch.setattr(HostExecution, "edits", ((old, new),))
-    a, b = (np.abs(draw(rng, shape, np.dtype(np.float32))) + 1 for shape in ((17, 23), (23, 19)))
-    a[3] = np.inf
-    with pytest.raises((AssertionError, KernelFault)):
-        assert_argk("min_plus", a, b)
-
-
 # ------------------------------------------------------------------------------------------------- logaddexp as product
 
 
@@ -108,7 +74,7 @@ def log_sum_exp(a, b, *, accumulate=False):
     def change(operands):
         operands.a[...], operands.b[...] = a, b
 
-    check(with_small_tiles("gpu-tuned"), problem, change)
+    check(RUNGS["gpu-tuned"], problem, change, **SMALL["gpu-tuned"])
 
 
 FLOATS = pytest.mark.parametrize("dtype", (np.dtype(np.float32), np.dtype(np.float64)), ids=str)
@@ -151,42 +117,6 @@ def test_a_row_of_nothing_and_a_single_term_come_through(dtype, rng):
     log_sum_exp(b.T.copy(), a)
 
 
-def test_contract_holds_on_the_cpu():
-    found = contract_findings(with_small_tiles("gpu-tuned"), SEMIRINGS["logaddexp_plus"], np.dtype(np.float32))
-    assert not [finding for finding in found if finding.status == "failed"]
-    assert any(finding.status == "ok" for finding in found)
-
-
-LOG_BUGS = (
-    ("top == -INFINITE ? (T)0 : top", "top"),  # nothing becomes NaN
-    ("leasts[first] - shift >= narrow", "true"),  # lost terms are believed
-    ("whole - 2 * exponent", "whole"),
-    ("x == 0 ? -INFINITE : x", "x"),
-    ("total = log_and(sum, exponent, u, v)", "total = (log_and(sum, exponent, 0, 0) + u) + v"),
-    ("rest + lost : rest", "rest : rest"),
-    ("lost == lost ?", "true ?"),
-    ("r + lost_from(below, x, -top)", "r"),
-    ("if (p >= 0 && v < INFINITE)", "if (p >= 0)"),
-    ("half; half /= 2", "half > 1; half /= 2"),
-    ("exp(row[p] + column[(long long)p * ldb] - top)", "(T)1"),
-)
-
-
-@pytest.mark.parametrize(("old", "new"), LOG_BUGS)
-def test_planted_bugs_of_log_sum_exp_are_seen(old, new, monkeypatch, rng):
-    monkeypatch.setattr(HostExecution, "edits", ((old, new),))
-    with pytest.raises((VerificationError, KernelFault)):
-        all_of_log_sum_exp(np.dtype(np.float32), rng)
-
-
-def all_of_log_sum_exp(dtype, rng):
-    test_a_row_of_nothing_and_a_single_term_come_through(dtype, rng)
-    test_special_values_at_every_place(dtype)
-    test_what_cancels_between_rows_and_columns_loses_no_digit(dtype, rng)
-    for gap in (60.0, 100.0):
-        log_sum_exp(*apart(rng, (9, 7, 12), gap, dtype))
-
-
 # ----------------------------------------------------------------------------------------------------- orders in memory
 
 
@@ -197,7 +127,7 @@ def launch(function, defines, grid, *arguments):
     return program
 
 
-def run_layout(function, arrays, sizes, grid, edits=(), **how):
+def run_layout(function, arrays, sizes, grid, **how):
     """Run one kernel of `layout.cu` on buffers between fences, the last of which is the result."""
     operands = HostOperands(Operands(*(np.zeros((1, 1), np.float32),) * 2, None, np.zeros((1, 1), np.float32)))
     for name, x in zip("xyz", arrays, strict=False):
@@ -206,7 +136,6 @@ def run_layout(function, arrays, sizes, grid, edits=(), **how):
     places = [Place(name) for name, _ in zip("xyz", arrays, strict=False)]
     defines = layouts.layout_defines(**how)
     execution = HostExecution(launch(function, defines, grid, *places, *sizes), operands)
-    execution.edits = edits
     execution.run()
     return operands.buffers["xyz"[len(arrays) - 1]].copy()
 
@@ -235,18 +164,3 @@ def test_a_change_of_order_puts_every_element_where_it_belongs(function, to, sma
     x = rng.random((m, n), np.float32)
     got = run_layout(function, (x, np.empty(m * n, "f4")), (m, n), (n // 4, m // 4), a=to)
     assert np.array_equal(got, layouts.stored(x, to))
-
-
-@pytest.mark.parametrize(
-    ("function", "old", "new"),
-    (
-        ("transpose", "tile[fast][slow]", "tile[slow][fast]"),
-        ("transpose", "    __syncthreads();\n    y[", "    y["),
-        ("change", "(long long)i * n + j];", "(long long)j * n + i];"),
-    ),
-)
-def test_planted_bugs_of_a_change_are_seen(function, old, new, small_tiles, rng):
-    x = rng.random((8, 12), np.float32)
-    with contextlib.suppress(KernelFault):  # seen already
-        got = run_layout(function, (x, np.empty(96, "f4")), (8, 12), (3, 2), ((old, new),), a="columns")
-        assert not np.array_equal(got, layouts.stored(x, "columns"))

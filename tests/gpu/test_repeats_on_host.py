@@ -16,10 +16,10 @@ from harness import ProblemError, gemm, gemm_argk
 from harness.api.remembered import repeats
 from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING
-from tests.gpu.host_kernels import COMPILER
-from tests.gpu.simt_products import RUNGS
+from tests.gpu.host_kernels import BY_THE_SHIM
+from tests.gpu.on_cpu import RUNGS
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+pytestmark = BY_THE_SHIM
 
 NAMES = ("gpu-naive", "gpu-tiled", "gpu-tuned")
 
@@ -424,3 +424,17 @@ def test_a_warm_call_makes_few_calls_of_functions(gpu, backend, semiring):
         if "/harness/" in file or "/backends/" in file
     ]
     assert sum(ours) <= 30
+
+
+@pytest.mark.parametrize("backend", ("gpu-cublas", "gpu-tensor-core"))
+def test_a_call_converts_once_and_is_remembered(gpu, backend):
+    rng = np.random.default_rng(1)
+    a, b = (gpu.array(rng.random(shape, np.float32)) for shape in ((20, 30), (40, 30)))
+    for _ in range(2):
+        gpu.launches.clear()
+        got = gemm(a, b.T, dtype="float64", backend=backend)
+        assert next(name for name, _ in gpu.launches) == "rows"
+        assert len(gpu.launches) == 2
+        expected = a.get().astype(float) @ b.get().T.astype(float)
+        assert got.dtype == np.float64
+        assert np.allclose(got.get(), expected, rtol=1e-14, atol=0)

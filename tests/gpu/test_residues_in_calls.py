@@ -19,10 +19,10 @@ from harness.problem import Problem
 from harness.tuning.device import DEVICES
 from harness.tuning.gpu import residues as tuning
 from tests.gpu import host_gpu
-from tests.gpu.host_kernels import COMPILER
+from tests.gpu.host_kernels import BY_THE_SHIM
 from tests.gpu.residue_products import OZAKI
 
-pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
+pytestmark = BY_THE_SHIM
 
 
 def test_auto_takes_it_for_large_products_unless_native_arithmetic_is_asked_for(monkeypatch, rng):

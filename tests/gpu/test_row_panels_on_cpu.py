@@ -1,23 +1,17 @@
 """Row panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
-from backends.gpu._cuda import device
-from harness.errors import PlanError, VerificationError
+from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.device import MEASURED
 from harness.tuning.gpu import rungs, stored
 from tests._support.gapped_operands import with_gap
-from tests.gpu import panel_products
-from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.panel_products import KINDS, check_compiled, plan_of, program, turn_b
-from tests.gpu.simt_products import use_the_cpu
-from tests.gpu.test_kernels_compile import needs_nvrtc
+from tests.gpu.on_cpu import ON_CPU, check, check_resources, needs_nvrtc, together
+from tests.gpu.panel_products import KINDS, RUNG, plan_of, problem, program, turn_b, two_multiprocessors
 
 # Two rows of a thread, all columns, four warps that share k.
 PANELS = {"bm": 64, "bn": 8, "bk": 1, "wm": 0, "wn": 0, "tm": 2, "tn": 8, "stages": 1, "panels": 4, "blocks": 1}
@@ -25,21 +19,18 @@ PANELS = {"bm": 64, "bn": 8, "bk": 1, "wm": 0, "wn": 0, "tm": 2, "tn": 8, "stage
 # of units of 2, and of any length; fewer terms than warps; fewer columns than the tile has.
 SIZES = ((1, 1, 1), (64, 8, 20), (130, 5, 16), (200, 7, 33), (70, 8, 34), (129, 3, 3), (65, 6, 40))
 
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
-
 
 def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **options):
-    of_panels = {**PANELS, **options}
-    panel_products.compute(of_panels, semiring, dtype, *sizes, change=change, accumulate=accumulate)
+    problems = (problem(size, semiring, dtype, accumulate=accumulate) for size in sizes)
+    together(*(check.begin(RUNG, each, change, **{**PANELS, **options}) for each in problems))
 
 
-@needs_compiler
-@pytest.mark.no_cover
 class TestOnTheCpu:
+    pytestmark = ON_CPU
+
     @pytest.fixture(autouse=True)
-    def _on_the_cpu(self, monkeypatch):
-        use_the_cpu(monkeypatch)
-        monkeypatch.setattr(device, "planned", lambda: dataclasses.replace(MEASURED, multiprocessors=2))
+    def _two_multiprocessors(self, monkeypatch):
+        two_multiprocessors(monkeypatch)
 
     @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
     def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
@@ -59,23 +50,6 @@ class TestOnTheCpu:
 
     def test_b_may_lie_by_columns(self):
         compute("plus_times", "float32", (130, 7, 33), (64, 8, 20), change=turn_b)
-
-    @pytest.mark.parametrize(
-        "edit",
-        [
-            ("for (int p = begin; p < end;", "for (int p = begin; p + 1 < end;"),
-            ("number += gridDim.x", "number += gridDim.x + 1"),
-            ("for (int s = 1; s < SLICES; ++s)", "for (int s = 2; s < SLICES; ++s)"),
-            ("begin = slice * each", "begin = 0"),
-            ("min(k, begin + each)", "begin + each"),
-            ("if (column >= across) column -= across, ++row;", "if (column >= across) column -= across;"),
-            ("(size_t)a / sizeof(T) % GRANULE", "0"),
-        ],
-    )
-    def test_planted_mistakes_are_found(self, monkeypatch, edit):
-        use_the_cpu(monkeypatch, edits=(edit,))
-        with pytest.raises((VerificationError, KernelFault)):
-            compute("plus_times", "float32", (135, 7, 34), (201, 7, 33), (400, 8, 40))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +76,7 @@ def test_tall_products_are_computed_so():
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
     for size in ((50_000, 12, 33), (50_000, 12, 300), (5000, 8, 40), (300_000, 5, 8)):
-        check_compiled("row_panels", plan_of(size, semiring, dtype))
+        check_resources(program(plan_of(size, semiring, dtype)), stem="row_panels")
 
 
 def test_tiles_that_were_tuned_here_leave_panels_alone(monkeypatch):

@@ -7,10 +7,10 @@ from harness import ProblemError, gemm
 from harness.api.remembered import repeats
 from harness.tuning.gpu import triangles as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
-from tests.gpu.host_kernels import COMPILER
+from tests.gpu.host_kernels import BY_THE_SHIM
 from tests.gpu.test_repeats_on_host import numbers
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+pytestmark = BY_THE_SHIM
 
 N, K = 70, 33
 OPTIONS = {"semiring": "min_plus", "backend": "gpu-tuned"}

@@ -6,30 +6,25 @@ import numpy as np
 import pytest
 
 from backends.gpu._passes import shares as simt_shares
-from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
-from harness.errors import VerificationError
 from harness.machine import detect
 from harness.problem import Problem
-from tests.gpu import simt_products
-from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import (
+from tests.gpu import on_cpu
+from tests.gpu.on_cpu import (
+    ON_CPU,
     RUNGS,
     SMALL,
     TILED,
     check,
     check_all,
     compute,
-    contract_findings,
+    program_of,
     use_the_cpu,
     with_options,
     with_small_tiles,
 )
 
-pytestmark = [
-    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
-    pytest.mark.no_cover,
-]
+pytestmark = ON_CPU
 
 # One of each way to end a loop over k (edges.cuh), each width of an element, and with C and without.
 KINDS = (
@@ -52,16 +47,11 @@ def _combinations():
             yield pytest.param(name, edge, *KINDS[(i + j) % len(KINDS)], id=f"{name}-{edge}")
 
 
-@pytest.fixture(autouse=True)
-def _on_the_cpu(monkeypatch):
-    use_the_cpu(monkeypatch)
-
-
 @pytest.mark.parametrize(("name", "edge", "semiring", "dtype", "accumulate"), list(_combinations()))
 def test_rung_is_right_at_every_edge_of_its_tiles(name, edge, semiring, dtype, accumulate):
     problem = Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype))
     plan = RUNGS[name].plan(problem, detect()).override(SMALL[name])
-    compute(name, semiring, dtype, *simt_products.sizes(plan), accumulate=accumulate, edge=edge)
+    compute(name, semiring, dtype, *on_cpu.sizes(plan), accumulate=accumulate, edge=edge)
 
 
 def test_nothing_before_the_operands_is_touched(monkeypatch):
@@ -87,15 +77,6 @@ def test_threads_need_not_cut_the_copies_of_b_evenly(bm):
         compute("gpu-tuned", "min_plus", "float64", (bm + 3, n, 16), accumulate=True, bm=bm, **UNEVEN)
 
 
-@pytest.mark.parametrize("edit", (
-    ("(BK + STEP_K - 1) / STEP_K", "BK / STEP_K"), ("BK % STEP_K == 0 || p + u * STEP_K < BK", "true"),
-))  # fmt: skip
-def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    with pytest.raises((VerificationError, KernelFault)):
-        compute("gpu-tuned", "plus_times", "float32", (70, 20, 70), bm=64, **UNEVEN)
-
-
 @pytest.mark.parametrize("stagger", (2, 5, 16))
 def test_tiles_may_begin_anywhere_along_k(stagger):
     kinds = itertools.product((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112), (1, 2))
@@ -108,17 +89,6 @@ def staggered(kind, size, stagger, shares):
     wave = {"shares": shares, "wave": 1 if shares == 1 else 1 << 30}
     rung = with_options("gpu-tuned", **SQUARE, **wave, stagger=stagger)
     return rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
-
-
-@pytest.mark.parametrize("edit", (
-    ("STAGGER > 1 && --left == 0 ?", "STAGGER > 1 && --left == 1 ?"),
-    ("left = tiles - skipped", "left = tiles"),
-    ("copier.stagger(index, tiles_k - 1)", "copier.stagger(index, tiles_k)"),
-))  # fmt: skip
-def test_planted_mistake_in_where_tiles_begin_is_found(monkeypatch, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    with pytest.raises((VerificationError, KernelFault)):
-        check(*staggered(KINDS[0], (40, 300, 112), 3, 1))
 
 
 def test_one_dimensional_register_tiles_are_right():
@@ -144,7 +114,7 @@ LEFT_OUT = (
 def test_a_rung_without_an_idea_is_right_at_every_edge_of_its_tiles(name, left_out):
     problem = Problem(8, 8, 8, SEMIRINGS["plus_times"], np.dtype(np.float32))
     plan = RUNGS[name].plan(problem, detect()).override({**SMALL[name], **left_out})
-    compute(name, "plus_times", "float32", *simt_products.sizes(plan), **left_out)
+    compute(name, "plus_times", "float32", *on_cpu.sizes(plan), **left_out)
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])
@@ -160,15 +130,7 @@ def test_rows_take_an_a_by_columns_as_it_lies():
         problem = Problem(n, n, n, SEMIRINGS["min_plus"], np.dtype(np.float32), alpha=alpha, layout="FCC")
         plan = RUNGS["gpu-row"].plan(problem, detect())
         assert RUNGS["gpu-row"].reads_columns(plan) == {"a"}
-        assert not {"rows_of_a"} & set(program_of("gpu-row", plan).scratch)
-
-
-def program_of(name, plan):
-    """Return the program of `plan` over operands without gaps, laid out as its problem says."""
-    p, layout = plan.problem, plan.problem.layout
-    a = Matrix(Place("a"), p.m if layout[0] == "F" else p.k, by_columns=layout[0] == "F")
-    b = Matrix(Place("b"), p.k if layout[1] == "F" else p.n, by_columns=layout[1] == "F")
-    return RUNGS[name].program(plan, a, b, Matrix(Place("out"), p.n))
+        assert not {"rows_of_a"} & set(program_of(plan, RUNGS["gpu-row"]).scratch)
 
 
 # Tiles whose copies threads cut evenly, and others.
@@ -183,7 +145,7 @@ def test_pipelines_take_columns_as_they_lie(name, layout):
         rung = with_options(name, **COLUMN_TILES[i % len(COLUMN_TILES)], edge=EDGES[(i + len(layout.strip("C"))) % 3])
         for size in ((16, 16, 16), (33, 20, 61), (5, 7, 64), (70, 41, 9)):
             problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout)
-            assert not {"rows_of_a", "rows_of_b"} & set(program_of(name, rung.plan(problem, detect())).scratch)
+            assert not {"rows_of_a", "rows_of_b"} & set(program_of(rung.plan(problem, detect()), rung).scratch)
             cases.append((rung, problem))
     check_all(cases)
 
@@ -191,7 +153,7 @@ def test_pipelines_take_columns_as_they_lie(name, layout):
 def test_a_b_by_columns_that_many_rows_use_is_turned_first():
     for m, turned in ((1000, set()), (1024, {"rows_of_b"})):
         problem = Problem(m, 64, 4096, SEMIRINGS["min_plus"], np.dtype(np.float32), layout="FFC")
-        scratch = program_of("gpu-tuned", RUNGS["gpu-tuned"].plan(problem, detect())).scratch
+        scratch = program_of(RUNGS["gpu-tuned"].plan(problem, detect()), RUNGS["gpu-tuned"]).scratch
         assert {"rows_of_a", "rows_of_b"} & set(scratch) == turned
 
 
@@ -228,7 +190,7 @@ def test_two_steps_at_once_are_taken_for_floats_of_one_sign_only(semiring, sign)
     check(with_small_tiles("gpu-tuned", **SQUARE), problem, change)
 
 
-def _mostly_of_one_sign(sign):
+def mostly_of_one_sign(sign):
     """Return a change of operands: sums of all but a few elements settle, and there are terms of every kind."""
 
     def change(operands):
@@ -246,7 +208,7 @@ def _mostly_of_one_sign(sign):
 @pytest.mark.parametrize("rows", (2, 33))
 def test_sums_settle_and_terms_of_every_kind_are_right(semiring, rows):
     problem = Problem(rows, 41, 75, SEMIRINGS[semiring], np.dtype(np.float32))
-    check(with_small_tiles("gpu-tuned", **SQUARE), problem, _mostly_of_one_sign(1 if semiring == "min_plus" else -1))
+    check(with_small_tiles("gpu-tuned", **SQUARE), problem, mostly_of_one_sign(1 if semiring == "min_plus" else -1))
 
 
 @pytest.mark.parametrize("shares", (2, 3, 7))
@@ -280,7 +242,7 @@ def test_sums_of_shares_are_added_up_right_by_threads_of_several_elements(monkey
 
 def test_sums_settle_in_shares_of_k_too():
     problem = Problem(70, 41, 75, SEMIRINGS["min_plus"], np.dtype(np.float32))
-    check(with_small_tiles("gpu-tuned", **SQUARE, shares=2, wave=4), problem, _mostly_of_one_sign(1))
+    check(with_small_tiles("gpu-tuned", **SQUARE, shares=2, wave=4), problem, mostly_of_one_sign(1))
 
 
 def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
@@ -288,9 +250,7 @@ def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
         problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32))
         backend = with_small_tiles("gpu-tuned", **SQUARE, shares=3, wave=wave)
         check(backend, problem)
-        columns = {"a": problem.k, "b": problem.n, "out": problem.n}
-        matrices = (Matrix(Place(name), ld) for name, ld in columns.items())
-        program = backend.program(backend.plan(problem, detect()), *matrices)
+        program = program_of(backend.plan(problem, detect()), backend)
         assert [step.kernel.function for step in program.steps if step.kernel.stem != "pad_rows"] == ["gemm"]
 
 
@@ -315,7 +275,7 @@ def test_words_share_k_where_tiles_leave_a_gpu_idle(dtype):
     assert shares(1024, 1024, 8192) > 1
 
 
-def _with_special_halves(operands):
+def with_special_halves(operands):
     """Put infinities of both signs, NaN, zeros of both signs, extremes and subnormal numbers among ordinary ones."""
     rng = np.random.default_rng(1)
     for x in (operands.a, operands.b):
@@ -343,166 +303,10 @@ def test_shares_of_k_are_right_for_two_elements_a_word(semiring, dtype, has_zero
 @pytest.mark.parametrize(("size", "accumulate"), (((5, 9, 8), True), ((67, 6, 33), False), ((1, 1, 1), False)))
 def test_two_halves_a_word_are_right_for_all_values(semiring, size, accumulate):
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(np.float16), accumulate=accumulate)
-    check(RUNGS["gpu-paired"], problem, _with_special_halves)
+    check(RUNGS["gpu-paired"], problem, with_special_halves)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_block_is_right(kind):
     problem = Problem(31, 32, 9, SEMIRINGS[kind[0]], np.dtype(kind[1]), accumulate=kind[2])
     check(RUNGS["gpu-naive-block"], problem)
-
-
-@pytest.mark.parametrize(
-    ("name", "semiring", "dtype"),
-    (
-        ("gpu-naive", "plus_times", "int16"),
-        ("gpu-naive", "min_plus", "int32"),
-        ("gpu-row", "min_plus", "int32"),
-        ("gpu-naive", "max_min", "float32"),
-        ("gpu-naive", "min_max", "float64"),
-        ("gpu-naive", "lxor_land", "bool"),
-        ("gpu-naive", "plus_min", "float64"),
-        ("gpu-naive", "logaddexp_plus", "float32"),
-        ("gpu-pipelined", "min_plus", "float32"),
-        ("gpu-tuned", "min_plus", "float32"),
-        ("gpu-paired", "max_plus", "float16"),
-    ),
-)
-def test_contract_holds_on_the_cpu(name, semiring, dtype):
-    rung = with_small_tiles(name) if name in SMALL else RUNGS[name]
-    found = contract_findings(rung, SEMIRINGS[semiring], np.dtype(dtype))
-    assert not [finding for finding in found if finding.status == "failed"]
-    assert any(finding.status == "ok" for finding in found)
-
-
-class TestPlantedBugs:
-    """What the tests above are made to see."""
-
-    @pytest.mark.parametrize(
-        ("name", "old", "new"),
-        (
-            ("gpu-row", "min(i, m - 1)", "i"),
-            ("gpu-row", "        __syncthreads();\n    }", "    }"),
-            ("gpu-tiled", "min(i, m - 1)", "i"),
-            ("gpu-tiled", "K_TAIL != FILL || p < left", "true"),
-            ("gpu-tiled", "        __syncthreads();\n    }", "    }"),
-            ("gpu-tiled", "if (i < m && j < n)", "if (i <= m && j < n)"),
-            ("gpu-register-tiled", "tile.column + x + s * COLUMNS", "tile.column + x * TN + s"),
-            ("gpu-warp-tiled", "tile_a[(p + v) * STRIDE_A + i]", "tile_a[(p + v) * BM + i]"),
-            ("gpu-warp-tiled", "step_a + r * LANES_M", "step_a + r * LANES_N"),
-            ("gpu-warp-tiled", "warp / WARPS_N * WM", "warp % WARPS_N * WM"),
-            ("gpu-warp-tiled", "left >= BK", "true"),
-            ("gpu-pipelined", "wait_copies<STAGES - 2>", "wait_copies<STAGES - 1>"),
-            ("gpu-pipelined", "        __syncthreads();\n#if WRAPS", "#if WRAPS"),
-            ("gpu-pipelined", "STAGES ? 0 : reading + 1", "STAGES ? 1 : reading + 1"),
-            ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
-            ("gpu-pipelined", "(long long)steps * ld; }", "(long long)steps * ld + 1; }"),
-            ("gpu-pipelined", "LAST_VECTORS, last)) * WIDTH", "LAST_VECTORS, last)) * WIDTH + 1"),
-            ("gpu-pipelined", "last - min(j / WIDTH", "last + min(j / WIDTH"),
-            ("gpu-tuned", "    __syncthreads();\n    if (goes_on)", "    if (goes_on)"),
-            ("gpu-tuned", "STAGES ? 0 : writing + 1", "STAGES ? 1 : writing + 1"),
-            ("gpu-tuned", "if (i >= m) continue;", ""),
-        ),
-    )
-    def test_wrong_kernel_is_seen(self, monkeypatch, name, old, new):
-        use_the_cpu(monkeypatch, edits=((old, new),))
-        tile = SMALL[name]
-        with pytest.raises((VerificationError, KernelFault)):
-            compute(name, "plus_times", "float32", (tile["bm"] + 3, tile["bn"] + 8, 5 * tile["bk"] - 4))
-
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        (
-            ("if (i < m && j < end_of_row(i, n))", "if (j < end_of_row(i, n))"),
-            ("if (i < m && j < end_of_row(i, n))", "if (i < m)"),
-            ("e / PIECE * GROUP_SIZE", "e / PIECE"),
-            ("s + e % GROUP_SIZE][e / GROUP_SIZE]", "s + e % GROUP_SIZE][e % 32]"),
-            ("        meet_lanes();\n#pragma unroll\n        for (int u", "#pragma unroll\n        for (int u"),
-            ("        meet_lanes();\n#pragma unroll\n        for (int s", "#pragma unroll\n        for (int s"),
-            ("row -= lane / LANES_N * GROUP_SIZE, column", "column"),
-        ),
-    )
-    def test_wrong_store_by_neighbours_is_seen(self, monkeypatch, old, new):
-        use_the_cpu(monkeypatch, edits=((old, new),))
-        tile = SMALL["gpu-tuned"]
-        with pytest.raises((VerificationError, KernelFault)):
-            compute("gpu-tuned", "plus_times", "float32", (tile["bm"] + 3, tile["bn"] + 7, 5 * tile["bk"] - 4))
-
-    @pytest.mark.parametrize(
-        ("semiring", "old", "new"),
-        (
-            ("min_plus", "__syncthreads_and(are_settled(sums))", "true"),
-            ("min_plus", "all = all && FLIPPED", "all = all || FLIPPED"),
-            ("max_plus", "    flip_signs(sums);\n#else", "#else"),
-            ("max_plus", "sum_or_nan(FLIPPED(f.a[1][e.r])", "sum_or_nan((f.a[1][e.r])"),
-            ("min_plus", "x + y == x + y ? x + y : __int_as_float(0x7fffffff)", "-fabsf(x + y)"),
-        ),
-    )
-    def test_wrong_settling_is_seen(self, monkeypatch, semiring, old, new):
-        use_the_cpu(monkeypatch, edits=((old, new),))
-        for rows in (2, 33):
-            problem = Problem(rows, 41, 75, SEMIRINGS[semiring], np.dtype(np.float32))
-            try:
-                sign = 1 if semiring == "min_plus" else -1
-                check(with_small_tiles("gpu-tuned", **SQUARE), problem, _mostly_of_one_sign(sign))
-            except VerificationError:
-                return
-        pytest.fail("not seen")
-
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        (
-            ("begin = part / rest * depth", "begin = part / rest * depth + 1"),
-            ("k = min(k - begin, depth)", "k = k - begin"),
-            ("index = whole + part % rest", "index = part % rest"),
-            ("if (number >= whole) {", "if (number > whole) {"),
-            ("(number - whole) * (BM * BN)", "(number - whole) % rest * (BM * BN)"),
-            ("(row + row_of(r)) * LD", "(row + row_of(r)) * (LD - 1)"),
-            ("tile_at<BM, BN, GROUP>(whole + index, m, n)", "tile_at<BM, BN, GROUP>(index, m, n)"),
-            ("part += (long long)rest * TILE", "part += TILE"),
-            ("share < end", "share < end - 1"),
-            ("return element < TILE && i < m && j < end_of_row(i, n)", "return true"),
-            ("const int element = first + u * ACROSS", "const int element = first + u"),
-        ),
-    )
-    def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
-        monkeypatch.setattr(simt_shares, "FOLD_THREADS", 1)
-        use_the_cpu(monkeypatch, edits=((old, new),))
-        with pytest.raises((VerificationError, KernelFault)):
-            compute("gpu-tuned", "plus_times", "float32", (100, 70, 61), **SQUARE, shares=3, wave=5)
-
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        (
-            ("min(2 * q + 1, k - 1)", "2 * q"),
-            ("((x) >> 16)", "(x)"),
-            ("min(j, n - 1)", "min(j, 0)"),
-        ),
-    )
-    def test_wrong_word_is_seen(self, monkeypatch, old, new):
-        use_the_cpu(monkeypatch, edits=((old, new),))
-        problem = Problem(5, 9, 9, SEMIRINGS["min_plus"], np.dtype(np.int16))
-        with pytest.raises(VerificationError):
-            check(RUNGS["gpu-paired"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
-
-    @pytest.mark.parametrize(
-        ("semiring", "old", "new"),
-        (
-            ("min_plus", "min_halves(min_halves(c, s), t)", "min_halves(c, s)"),
-            ("min_plus", "half_of(min_halves(x, (x) >> 16))", "half_of(x)"),
-            ("min_plus", "0x7c007c00u", "0x7bff7bffu"),
-            ("max_min", "IN_BOTH_HALVES(min_halves_or_nan, min_or_nan(x, y))", "#define min_halves_or_nan min_halves"),
-            ("max_times", "IN_BOTH_HALVES(max_halves, fmaxf(x, y))", "IN_BOTH_HALVES(max_halves, max_or_nan(x, y))"),
-        ),
-    )
-    def test_wrong_half_is_seen(self, monkeypatch, semiring, old, new):
-        use_the_cpu(monkeypatch, edits=((old, new),))
-        problem = Problem(33, 9, 6, SEMIRINGS[semiring], np.dtype(np.float16))
-        with pytest.raises(VerificationError):
-            check(RUNGS["gpu-paired"], problem, _with_special_halves)
-
-    def test_barrier_that_some_threads_miss_is_seen(self, monkeypatch):
-        edit = ("        const int left = k - p0;", "        const int left = k - p0; if (threadIdx.x == 3) break;")
-        use_the_cpu(monkeypatch, edits=(edit,))
-        with pytest.raises(KernelFault, match="barrier"):
-            compute("gpu-tiled", "plus_times", "float32", (9, 9, 9))

@@ -13,11 +13,10 @@ from harness.interface import prepare
 from harness.machine import detect
 from harness.proof.verify import verify
 from tests.gpu.host_gpu import CAPTURING, install
-from tests.gpu.host_kernels import COMPILER
-from tests.gpu.simt_products import RUNGS
-from tests.gpu.test_kernels_compile import needs_nvrtc
+from tests.gpu.host_kernels import BY_THE_SHIM
+from tests.gpu.on_cpu import RUNGS, needs_nvrtc
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+pytestmark = BY_THE_SHIM
 
 BACKEND = RUNGS["gpu-strassen"]
 SCALED = {"alpha": 2.0, "beta": -1.0, "accumulate": True}

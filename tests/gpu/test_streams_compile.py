@@ -9,7 +9,8 @@ from harness import SEMIRINGS, registry
 from harness.machine import detect
 from harness.problem import Problem
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES
-from tests.gpu.test_kernels_compile import REGISTERS, needs_nvrtc
+from tests.gpu.on_cpu import needs_nvrtc
+from tests.gpu.test_kernels_compile import REGISTERS
 
 pytestmark = pytest.mark.no_cover
 

@@ -11,8 +11,7 @@ from harness.machine import detect
 from harness.problem import Problem
 from harness.tuning.device import MEASURED
 from harness.tuning.gpu import sharing, thin, thin_model, thin_tiles
-from tests.gpu.simt_products import RUNGS
-from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
+from tests.gpu.on_cpu import RUNGS, needs_nvrtc
 
 SIZES = (0, 1, 33, 64, 129, 5000)
 

@@ -8,51 +8,35 @@ import pytest
 
 from backends.gpu._cuda.kernel_files import FOLDER, as_defines
 from backends.gpu._program.program import Kernel
-from harness import SEMIRINGS, Operands
-from harness.errors import PlanError, VerificationError
+from harness import SEMIRINGS
+from harness.errors import PlanError
 from harness.machine import detect
-from harness.operands import lower_triangle
 from harness.plan import count_tiles
 from harness.problem import Problem
-from harness.proof.verify import verify
 from harness.tuning.device import MEASURED
 from harness.tuning.gpu.sharing import LEAST_SHARE_OF_FEW, SHARES_OF_SCARCE
 from harness.tuning.gpu.tensor_cores import tensor_core_launch
 from tests.gpu import host_kernels
-from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, SMALL, in_steps, together, use_the_cpu
+from tests.gpu.on_cpu import ON_CPU, RUNGS, SMALL, check, together
 from tests.gpu.test_tensor_cores_on_cpu import HALF, SPLIT
 from tests.gpu.test_tensor_cores_on_cpu import SMALL as SMALL_TENSOR
 
-pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
+pytestmark = ON_CPU
 
 SQUARE, WIDE = SMALL["gpu-pipelined"], SMALL["gpu-tuned"]
 DOUBLE_TMA = {"unit": "tma", "bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "stages": 2,
               "depth": 16, "blocks": 2, "cluster": 1}  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _on_the_cpu(monkeypatch):
-    use_the_cpu(monkeypatch)
-
-
-@in_steps
-def compute(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, alpha=None, beta=None, **parameters):
-    """Compute a triangle of D, and prove it right and nothing above it written."""
+def begin(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, alpha=None, beta=None, **parameters):
+    """Return a triangle of D to be computed, `together` with others."""
     problem = Problem(size, size, k, SEMIRINGS[semiring], np.dtype(dtype), alpha, beta, accumulate,
                       operand_dtype=narrow, triangle="d")  # fmt: skip
-    operands = Operands.generate(problem, size + k)
-    rung = RUNGS[name]
-    plan = rung.plan(problem, detect()).override(parameters)
-    execution = rung.prepare(plan, operands)
-    yield
-    execution.run()
-    produced, untouched = execution.result(), np.empty_like(operands.out)
-    untouched.view(np.uint8)[...] = 0xFF
-    above = ~lower_triangle(size)
-    if produced[above].tobytes() != untouched[above].tobytes():
-        raise VerificationError("the output was written above the diagonal")
-    verify(problem, operands, produced, seed=1, extra_error=rung.extra_error(plan, operands))
+    return check.begin(RUNGS[name], problem, **parameters)
+
+
+def compute(*arguments, **options):
+    together(begin(*arguments, **options))
 
 
 @pytest.mark.parametrize("size", (1, 31, 33, 64, 97, 130))
@@ -62,7 +46,7 @@ def compute(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, al
 ))  # fmt: skip
 def test_triangles_of_simt_kernels_are_right(semiring, dtype, accumulate, size):
     tiles = {**SQUARE, "group": 2}, {**WIDE, "stages": 2, "group": 3}
-    together(*(compute.begin("gpu-tuned", semiring, dtype, size, 19, accumulate=accumulate, **x) for x in tiles))
+    together(*(begin("gpu-tuned", semiring, dtype, size, 19, accumulate=accumulate, **x) for x in tiles))
 
 
 @pytest.mark.parametrize("edge", ("redirected", "padded", "conditional"))
@@ -71,8 +55,8 @@ def test_shares_of_triangles_are_right(edge):
     for size, wave in ((100, 7), (97, 4), (130, 1 << 20)):
         options = {**SQUARE, "edge": edge, "shares": 3, "wave": wave}
         products += [
-            compute.begin("gpu-tuned", "plus_times", "float32", size, 61, accumulate=size == 97, **options),
-            compute.begin("gpu-tuned", "max_plus", "int16", size, 61, **options),
+            begin("gpu-tuned", "plus_times", "float32", size, 61, accumulate=size == 97, **options),
+            begin("gpu-tuned", "max_plus", "int16", size, 61, **options),
         ]
     together(*products)
 
@@ -136,28 +120,6 @@ def test_every_tile_of_a_triangle_is_visited_once(monkeypatch, tmp_path, bm, bn,
         found = {tuple(place) for place in places[:-1].tolist()}
         assert found == {(i, j) for i in range(0, m, bm) for j in range(0, min(i + bm, m), bn)}
         assert places[count, 0] == count == len(found)
-
-
-PLANTED = {
-    "the diagonal is left out": ("min(i + 1, n)", "min(i, n)"),
-    "a column above the diagonal": ("min(i + 1, n)", "min(i + 2, n)"),
-    "rows of a group that end sooner": ("tiles_of_row<BM_, BN_>(row, m) - columns", "tiles_of_row<BM_, BN_>(first, m)"),
-    "tiles of the group before": ("if (BM_ >= BN_) return BM_ / BN_ *", "if (BM_ >= BN_) return BM_ / BN_ + "),
-}
-
-
-@pytest.mark.parametrize("edit", PLANTED.values(), ids=PLANTED)
-@pytest.mark.parametrize(
-    ("name", "tile"),
-    (
-        ("gpu-tuned", {**SQUARE, "bm": 64, "wm": 32, "tm": 8, "group": 2}),
-        ("gpu-tensor-core", SMALL_TENSOR["float32"]),
-    ),
-)
-def test_planted_mistake_in_a_triangle_is_found(monkeypatch, name, tile, edit):
-    use_the_cpu(monkeypatch, edits=(edit,))
-    with pytest.raises((VerificationError, KernelFault)):
-        compute(name, "plus_times", "float32", 161, 9, **tile)
 
 
 def test_plans_count_the_tiles_of_the_triangle():

@@ -7,9 +7,9 @@ import pytest
 
 from harness import ProblemError, axpy, gemv, ger, symv, syr, syrk
 from harness.api import arrays
-from tests.gpu.host_kernels import COMPILER
+from tests.gpu.host_kernels import BY_THE_SHIM
 
-pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+pytestmark = BY_THE_SHIM
 
 
 def numbers(gpu, *shape, seed=0):

@@ -1,20 +1,15 @@
 """Warp panels of gpu-tuned, executed on a CPU: tall, narrow products of every kind of semiring."""
 
-import dataclasses
-
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._cuda import device
-from harness.errors import PlanError, VerificationError
+from harness.errors import PlanError
 from harness.tuning.device import DEVICES, MEASURED
 from harness.tuning.gpu import warp_panels
 from tests._support.gapped_operands import with_gap
-from tests.gpu import panel_products
-from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.panel_products import KINDS, check_compiled, plan_of, problem, program, turn_b
-from tests.gpu.simt_products import use_the_cpu
-from tests.gpu.test_kernels_compile import needs_nvrtc
+from tests.gpu.on_cpu import ON_CPU, check, check_resources, needs_nvrtc, together
+from tests.gpu.panel_products import KINDS, RUNG, plan_of, problem, program, turn_b, two_multiprocessors
 
 # Panels of 16 rows: two of a thread, four threads along a row of C; chunks of 16 steps, three stages, two warps.
 PANELS = {"bm": 16, "bn": 20, "bk": 16, "wm": 0, "wn": 0, "tm": 2, "tn": 5, "stages": 3, "panels": 2, "lanes": 4}
@@ -22,21 +17,18 @@ PANELS = {"bm": 16, "bn": 20, "bk": 16, "wm": 0, "wn": 0, "tm": 2, "tn": 5, "sta
 # chunks that are whole, or end within a granule; fewer columns than a panel has.
 SIZES = ((1, 1, 1), (64, 20, 32), (130, 19, 36), (200, 20, 34), (131, 7, 33), (70, 20, 47), (90, 20, 3))
 
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here")
-
 
 def compute(semiring, dtype, *sizes, change=lambda operands: None, accumulate=False, **options):
-    of_panels = {**PANELS, **options}
-    panel_products.compute(of_panels, semiring, dtype, *sizes, change=change, accumulate=accumulate)
+    problems = (problem(size, semiring, dtype, accumulate=accumulate) for size in sizes)
+    together(*(check.begin(RUNG, each, change, **{**PANELS, **options}) for each in problems))
 
 
-@needs_compiler
-@pytest.mark.no_cover
 class TestOnTheCpu:
+    pytestmark = ON_CPU
+
     @pytest.fixture(autouse=True)
-    def _on_the_cpu(self, monkeypatch):
-        use_the_cpu(monkeypatch)
-        monkeypatch.setattr(device, "planned", lambda: dataclasses.replace(MEASURED, multiprocessors=2))
+    def _two_multiprocessors(self, monkeypatch):
+        two_multiprocessors(monkeypatch)
 
     @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
     def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
@@ -58,29 +50,6 @@ class TestOnTheCpu:
 
     def test_b_may_lie_by_columns(self):
         compute("plus_times", "float32", (130, 17, 33), (64, 20, 20), change=turn_b)
-
-    @pytest.mark.parametrize(
-        "edit",
-        [
-            ("number < panels; number += next", "number < panels; number += next + 1"),
-            ("if (p < steps) combine_unit<0>", "if (p + 1 < steps) combine_unit<0>"),
-            ("first < left + (IS_RAGGED ? GRANULE - 1 : 0)", "first + GRANULE < left"),
-            ("last != granule_of(last)", "false"),
-            ("asked_from = 0, asked += next", "asked_from = 0, asked += 1"),
-            ("(size_t)i * lda) % GRANULE", "(size_t)i) % GRANULE"),
-            ("stage ? stage - 1 : STAGES - 1", "stage"),
-            ("columns + (p + u + 1) * BN", "columns + (p + u) * BN"),
-            ("wait_copies<STAGES - 2>();\n            meet_lanes();", "meet_lanes();"),
-            (
-                "meet_lanes();  // all have copied",
-                "if (lane == 31) return;\n            meet_lanes();  // all have copied",
-            ),
-        ],
-    )
-    def test_planted_mistakes_are_found(self, monkeypatch, edit):
-        use_the_cpu(monkeypatch, edits=(edit,))
-        with pytest.raises((VerificationError, KernelFault)):
-            compute("plus_times", "float32", (135, 20, 45), (201, 19, 47), (200, 20, 40))
 
 
 @pytest.mark.parametrize(
@@ -143,4 +112,4 @@ def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):
     for size in ((50_000, 20, 33), (50_000, 16, 301), (50_000, 40, 300), (5000, 13, 40), (300_000, 48, 8)):
         plan = plan_of(size, semiring, dtype)
         if plan.options.get("lanes"):
-            check_compiled("warp_panels", plan)
+            check_resources(program(plan), stem="warp_panels")

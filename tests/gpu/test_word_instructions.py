@@ -5,20 +5,18 @@ import pytest
 
 from backends.gpu._cuda import nvrtc
 from backends.gpu._cuda.kernel_files import assemble
-from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem
-from tests.gpu.simt_products import RUNGS, compute, use_the_cpu
-from tests.gpu.test_kernels_compile import needs_nvrtc
+from tests.gpu.on_cpu import RUNGS, compute, needs_nvrtc, program_of
 
 CHOICE = "#define WORD_INSTRUCTIONS (TM * TN >= 64 && !IS_LONG)"
 LARGE = {"wm": 32, "wn": 64, "bm": 32, "bn": 64, "tm": 8, "tn": 8, "order": 2, "stages": 2}
 
 
+@pytest.mark.usefixtures("on_the_cpu")
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus", "max_min", "plus_min"))
-def test_products_of_words_are_right(semiring, monkeypatch):
-    use_the_cpu(monkeypatch)
+def test_products_of_words_are_right(semiring):
     for dtype in ("int32", "uint32"):
         compute("gpu-tuned", semiring, dtype, (33, 70, 37), accumulate=True, **LARGE)
 
@@ -29,8 +27,7 @@ def test_products_of_words_are_right(semiring, monkeypatch):
 def test_instructions_make_the_machine_code_of_expressions(semiring):
     problem = Problem(600, 600, 600, SEMIRINGS[semiring], np.dtype(np.int32))
     plan = RUNGS["gpu-tuned"].plan(problem, detect())
-    program = RUNGS["gpu-tuned"].program(plan, *(Matrix(Place(name), 600) for name in ("a", "b", "out")))
-    kernel = next(x for x in program.kernels() if x.stem == "tuned")
+    kernel = next(x for x in program_of(plan, RUNGS["gpu-tuned"]).kernels() if x.stem == "tuned")
     source = assemble(kernel.stem, kernel.defines)
     assert source.count(CHOICE) == 1
     by_expressions = source.replace(CHOICE, "#define WORD_INSTRUCTIONS 0")
