@@ -10,19 +10,25 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
+from backends.cpu._mixed import product as mixed_product
 from backends.cpu._mixed.methods import Method, usable_methods
 from backends.cpu._vector.unit import VectorUnit
 from backends.cpu.mixed import Mixed
 from harness import Operands, Problem, machine
 from harness.dtypes import MIXED, mixed_dtypes
+from harness.operands import poison
 from harness.plan import Plan
 from harness.proof import fences
+from harness.proof.contract import check_kernel
+from harness.semiring import SEMIRINGS
 from harness.tuning.amx import AMX_TILE
-from tests._support.simd_products import lay_out
+from tests._support.simd_products import LAYOUTS, lay_out
 
 HERE = machine.detect()
 # Dtypes that are packed in words; float32 is copied as float64.
@@ -108,6 +114,69 @@ def assert_right(problem: Problem, operands: Operands, result: np.ndarray) -> No
     allowed = 1.01 * unit * (problem.k + 1) * (np.abs(a) @ np.abs(b) + np.abs(c)) + (problem.k + 1) * least
     error = np.abs(result.astype(wide) - (a @ b + c))
     assert (error <= allowed).all(), f"{problem}: {error.max()} at {np.argwhere(~(error <= allowed))[:3]}"
+
+
+def assert_contract(way: Way, **how: bool) -> None:
+    """Check that the contract of backends holds of a way."""
+    findings = list(check_kernel(Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow, **how))
+    failed = [f"{finding.what}: {finding.detail}" for finding in findings if finding.status != "ok"]
+    assert findings
+    assert not failed, "\n".join(failed)
+
+
+def check_strides(way: Way, sizes: tuple[int, int, int], every: int) -> None:
+    """Compute products of operands of any strides, one of so many; nothing beside the output may change."""
+    inputs, outputs = [*LAYOUTS, "one row", "one column"], itertools.cycle(LAYOUTS)
+    for number, (of_a, of_b) in enumerate(itertools.product(inputs, inputs)):
+        if number % every:
+            continue
+        problem = way.problem(*sizes, accumulate=number % 2 == 1)
+        drawn = Operands.generate(problem, number)
+        a, b = lay_out(drawn.a, of_a), lay_out(drawn.b, of_b)
+        base, out = LAYOUTS[next(outputs)](drawn.out.shape, problem.dtype)
+        poison(base)
+        outside, before = out.copy(), (base.tobytes(), a.tobytes(), b.tobytes())
+        result = compute(way, Operands(a, b, drawn.c, out), problem)
+        assert_right(problem, Operands(np.array(a), np.array(b), drawn.c, out), result)
+        out[...] = outside
+        assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
+
+
+def check_columns(way: Way, problem: Problem, **how: int) -> None:
+    """Compute a product of operands and output by rows and by columns: all have the same sums, and none is copied."""
+    drawn, results = Operands.generate(problem, 1), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixed_product, "aligned_empty", lambda *_: pytest.fail("room for a copy"))
+        for orders in itertools.product("CF", repeat=3):
+            a, b, out = (np.array(x, order=o) for x, o in zip((drawn.a, drawn.b, drawn.out), orders, strict=True))
+            results.append(compute(way, Operands(a, b, drawn.c, out), problem, **how))
+            assert_right(problem, drawn, results[-1])
+    assert len({np.ascontiguousarray(result).tobytes() for result in results}) == 1
+
+
+def check_threads(way: Way, problem: Problem) -> None:
+    """Compute a product by several numbers of threads, into rows and into columns."""
+    for threads, order in itertools.product((2, 3, 4), "CF"):
+        operands = Operands.generate(problem, threads)
+        operands.out = np.asarray(operands.out, order=order)
+        assert_right(problem, operands, compute(way, operands, problem, threads=threads))
+
+
+class MarkedScratch:
+    """Stands for `scratch`: memory of exactly the size that was asked for, with a mark after it."""
+
+    def __init__(self) -> None:
+        self._marks: list[np.ndarray] = []
+
+    def __call__(self, size_bytes: int) -> Any:
+        memory = np.full(size_bytes + 4096 + 64, 0xA5, np.uint8)
+        begin = -memory.ctypes.data % 64
+        self._marks.append(memory[begin + size_bytes :])
+        return SimpleNamespace(address=memory.ctypes.data + begin, memory=memory)
+
+    def is_whole(self) -> bool:
+        """Whether something was asked for, and no mark is written over."""
+        return bool(self._marks) and all((mark == 0xA5).all() for mark in self._marks)
 
 
 def main(which: str) -> None:

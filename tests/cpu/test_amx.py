@@ -29,16 +29,22 @@ from harness import Operands, PlanError, VerificationError, machine, registry
 from harness.operands import poison
 from harness.plan import Blocking
 from harness.proof import fences
-from harness.proof.contract import check_kernel
 from harness.proof.verify import verify
 from harness.run import machine_info
-from harness.semiring import SEMIRINGS
 from harness.tuning import amx as tuning_amx
 from harness.tuning import simd_parts as tuning_parts
 from tests._support import emulated_tiles
 from tests._support.emulated_tiles import FEATURES, WAYS, emulated, permit
-from tests._support.mixed_products import HERE, Forced, assert_right, compute
-from tests._support.simd_products import LAYOUTS, lay_out
+from tests._support.mixed_products import (
+    HERE,
+    MarkedScratch,
+    assert_contract,
+    assert_right,
+    check_columns,
+    check_strides,
+    check_threads,
+    compute,
+)
 from tests._support.vector_functions import Functions, compile_anew, pointer
 
 BACKEND = registry.find("cpu-mixed")
@@ -71,14 +77,10 @@ def share(monkeypatch, is_shared):
 
 class TestEmulatedProducts:
     def test_keep_the_contract(self, way):
-        findings = list(check_kernel(Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow))
-        failed = [f"{finding.what}: {finding.detail}" for finding in findings if finding.status != "ok"]
-        assert not failed, "\n".join(failed)
+        assert_contract(way)
 
     def test_nothing_beside_the_operands_is_touched(self, way):
-        kernel = Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow
-        (finding,) = check_kernel(*kernel, is_short=True, is_fenced=True)
-        assert finding.status == "ok", finding.detail
+        assert_contract(way, is_short=True, is_fenced=True)
         for layout, side in itertools.product(("CCC", "FCC", "CFF", "AAA"), fences.SIDES):
             problem = way.problem(33, 65, 73, layout=layout)
             operands = fences.fenced_operands(Operands.generate(problem, 1), side)
@@ -112,46 +114,19 @@ class TestEmulatedProducts:
             assert_right(problem, operands, compute(way, operands, problem, kc=k // 32 * 32, threads=1 + number % 3))
 
     def test_any_strides_and_nothing_beside_the_output(self, way):
-        inputs, outputs = [*LAYOUTS, "one row", "one column"], itertools.cycle(LAYOUTS)
-        for number, (of_a, of_b) in enumerate(itertools.product(inputs, inputs)):
-            if number % 7:
-                continue
-            problem = way.problem(65, 50, 41, accumulate=number % 2 == 1)
-            drawn = Operands.generate(problem, number)
-            a, b = lay_out(drawn.a, of_a), lay_out(drawn.b, of_b)
-            base, out = LAYOUTS[next(outputs)](drawn.out.shape, problem.dtype)
-            poison(base)
-            outside, before = out.copy(), (base.tobytes(), a.tobytes(), b.tobytes())
-            result = compute(way, Operands(a, b, drawn.c, out), problem)
-            assert_right(problem, Operands(np.array(a), np.array(b), drawn.c, out), result)
-            out[...] = outside
-            assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
+        check_strides(way, (65, 50, 41), every=7)
 
     @pytest.mark.parametrize("is_shared", (True, False))
     def test_threads_have_parts_that_share_what_is_packed_or_do_not(self, way, is_shared, monkeypatch):
         share(monkeypatch, is_shared)
-        problem = way.problem(150, 170, 77, accumulate=True)
-        for threads, order in itertools.product((2, 3, 4), "CF"):
-            operands = Operands.generate(problem, threads)
-            operands.out = np.asarray(operands.out, order=order)
-            assert_right(problem, operands, compute(way, operands, problem, threads=threads))
+        check_threads(way, way.problem(150, 170, 77, accumulate=True))
 
     @pytest.mark.parametrize("is_shared", (True, False))
     def test_operands_by_columns_have_the_sums_of_operands_by_rows(self, way, is_shared, monkeypatch):
         share(monkeypatch, is_shared)
-        monkeypatch.setattr(mixed_product, "aligned_empty", lambda *_: pytest.fail("room for a copy"))
         for number, sizes in enumerate(((1, 1, 1), (64, 64, 128), (33, 47, 77), (80, 130, 33), (97, 15, 161))):
-            problem = way.problem(*sizes, accumulate=number % 2 == 1)
-            drawn = Operands.generate(problem, number)
             for threads, kc in ((1, 64), (3, 36)):
-                results = []
-                for orders in itertools.product("CF", repeat=3):
-                    a, b, out = (
-                        np.array(x, order=o) for x, o in zip((drawn.a, drawn.b, drawn.out), orders, strict=True)
-                    )
-                    results.append(compute(way, Operands(a, b, drawn.c, out), problem, threads=threads, kc=kc))
-                    assert_right(problem, drawn, results[-1])
-                assert len({np.ascontiguousarray(result).tobytes() for result in results}) == 1
+                check_columns(way, way.problem(*sizes, accumulate=number % 2 == 1), threads=threads, kc=kc)
 
     def test_few_rows_leave_a_large_b_by_columns_where_it_lies(self, tiles, monkeypatch):
         monkeypatch.setattr(tuning_amx, "AMX_LARGE_B", 70 * 65)
@@ -174,14 +149,7 @@ class TestEmulatedProducts:
 
     @pytest.mark.parametrize(("is_in_place", "is_shared"), ((False, True), (True, True), (False, False)))
     def test_packed_operands_fit_into_what_was_asked_for(self, way, is_in_place, is_shared, monkeypatch):
-        marks = []
-
-        def marked(size_bytes):
-            memory = np.full(size_bytes + 4096 + 64, 0xA5, np.uint8)
-            begin = -memory.ctypes.data % 64
-            marks.append(memory[begin + size_bytes :])
-            return SimpleNamespace(address=memory.ctypes.data + begin, memory=memory)
-
+        marked = MarkedScratch()
         monkeypatch.setattr(amx_product, "scratch", marked)
         in_place(monkeypatch, is_in_place)
         share(monkeypatch, is_shared)
@@ -191,7 +159,7 @@ class TestEmulatedProducts:
             kc, order = (36, 64)[number % 2], "CF"[number // 3 % 2]
             operands.a, operands.b = (np.array(x, order=order) for x in (operands.a, operands.b))
             assert_right(problem, operands, compute(way, operands, problem, threads=1 + number % 5, kc=kc))
-            assert all((mark == 0xA5).all() for mark in marks), (m, n, k)
+            assert marked.is_whole(), (m, n, k)
 
     def test_a_register_tile_of_another_shape(self, tiles):
         problem = INT8.problem(70, 101, 133)

@@ -3,8 +3,6 @@
 This file also runs in the Python form of the kernels (``NUMBA_DISABLE_JIT=1``, see the Makefile), so sizes are small.
 """
 
-import itertools
-
 import numba
 import numpy as np
 import pytest
@@ -18,10 +16,10 @@ from harness.operands import CACHE_LINE
 from harness.proof.verify import verify
 
 FLOAT64 = np.dtype(np.float64)
+LANES = lengths_of_row(FLOAT64)
 SIZES = ((1, 1, 1), (2, 3, 5), (4, 4, 4), (5, 9, 7), (8, 3, 17), (13, 11, 10))
-# Sums in any order and in the order of k: an option changes loops, a semiring what these call. Every rung meets every
-# semiring, in small blocks too, in tests/test_contract.py.
-SEMIRING_NAMES = ("plus_times", "min_plus")
+# Alpha and beta by semiring: of one with sums in any order, and of one whose sums are in the order of k.
+SCALARS = {"plus_times": ((0.5, -2.0), (None, None)), "min_plus": ((1.0, 3.0), (None, None))}
 
 # The rungs as they are, with blocks that cut small products; then with single ideas switched off.
 VARIANTS = (
@@ -51,22 +49,18 @@ def compute(name, problem, parameters, seed=3):
     return operands, execution.result()
 
 
+# Compiling is what costs. An option changes loops, a semiring what these call: each option meets one of two.
+# Every rung meets every semiring, in small blocks too, in tests/test_contract.py.
 @pytest.mark.parametrize(
     ("name", "parameters", "semiring"),
-    [(*variant, semiring) for semiring in SEMIRING_NAMES for variant in (*VARIANTS, *SWITCHED)],
+    [(*variant, tuple(SCALARS)[number % 2]) for number, variant in enumerate((*VARIANTS, *SWITCHED))],
     ids=str,
 )
-def test_every_option_computes_sizes_around_its_blocks(name, parameters, semiring):
-    for (m, n, k), layout in itertools.product(SIZES, ("CCC", "FAF")):
-        problem = Problem(m, n, k, SEMIRINGS[semiring], layout=layout)
-        operands, result = compute(name, problem, parameters)
-        verify(problem, operands, result, seed=3)
-
-
-@pytest.mark.parametrize(("name", "parameters"), (*VARIANTS, *SWITCHED), ids=str)
-def test_alpha_beta_and_c(name, parameters):
-    for semiring, alpha, beta in (("plus_times", 0.5, -2.0), ("min_plus", 1.0, 3.0), ("min_plus", None, None)):
-        problem = Problem(5, 6, 7, SEMIRINGS[semiring], alpha=alpha, beta=beta, accumulate=True)
+def test_every_option_computes_sizes_around_its_blocks_with_scalars_too(name, parameters, semiring):
+    problems = [Problem(*size, semiring, layout=layout) for size in SIZES for layout in ("CCC", "FAF")]
+    for alpha, beta in SCALARS[semiring]:
+        problems.append(Problem(5, 6, 7, semiring, alpha=alpha, beta=beta, accumulate=True))
+    for problem in problems:
         operands, result = compute(name, problem, parameters)
         verify(problem, operands, result, seed=3)
 
@@ -97,20 +91,18 @@ def test_packed_refuses_another_register_block():
         compute("cpu-packed", Problem(16, 16, 16), {"mr": 2})
 
 
-@pytest.mark.parametrize("simd", ("on", "off"))
-@pytest.mark.parametrize("steps", (0, 1, 2, 7))
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus", "max_times"))
-@pytest.mark.parametrize("lanes", lengths_of_row(FLOAT64))
-def test_micro_kernel_is_exact_over_any_number_of_steps(lanes, semiring, steps, simd):
-    ring = SEMIRINGS[semiring]
+@pytest.mark.parametrize(("lanes", "simd"), [*((x, "on") for x in LANES), (LANES[0], "off")])
+def test_micro_kernel_is_exact_over_any_number_of_steps(lanes, simd, semiring):
+    ring, rng = SEMIRINGS[semiring], np.random.default_rng(5)
     micro_kernel = build_micro_kernel(ring, FLOAT64, lanes, simd)
-    rng = np.random.default_rng(5)
-    a, b = rng.integers(1, 9, (steps, 4)).astype(float), rng.integers(1, 9, (steps, lanes)).astype(float)
-    tile, expected = np.empty((4, lanes)), np.full((4, lanes), ring.zero(FLOAT64))
-    for p, i, j in np.ndindex(steps, 4, lanes):
-        expected[i, j] = ring.add.function(expected[i, j], ring.multiply.function(a[p, i], b[p, j]))
-    micro_kernel(np.vstack([a, rng.random((2, 4))]), np.vstack([b, rng.random((2, lanes))]), steps, tile)
-    np.testing.assert_array_equal(tile, expected)
+    for steps in (0, 1, 2, 7):
+        a, b = rng.integers(1, 9, (steps, 4)).astype(float), rng.integers(1, 9, (steps, lanes)).astype(float)
+        tile, expected = np.empty((4, lanes)), np.full((4, lanes), ring.zero(FLOAT64))
+        for p, i, j in np.ndindex(steps, 4, lanes):
+            expected[i, j] = ring.add.function(expected[i, j], ring.multiply.function(a[p, i], b[p, j]))
+        micro_kernel(np.vstack([a, rng.random((2, 4))]), np.vstack([b, rng.random((2, lanes))]), steps, tile)
+        np.testing.assert_array_equal(tile, expected)
 
 
 def test_store_writes_only_the_part_of_the_tile_that_exists():

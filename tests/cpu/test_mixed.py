@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import hypothesis
 import ml_dtypes
@@ -15,17 +14,26 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backends.cpu._mixed import amx_product, methods, packing, packing_columns, product, subnormals
+from backends.cpu._mixed import amx_product, methods, packing, packing_columns, subnormals
 from backends.cpu._mixed.methods import METHODS
 from backends.cpu._simd import argument_table
 from backends.cpu._vector import code as v
 from backends.cpu._vector.unit import features
 from harness import BackendUnavailable, Operands, PlanError, Problem, VerificationError, gemm, registry
-from harness.operands import poison
-from harness.proof.contract import check_kernel
 from harness.proof.verify import verify
-from harness.semiring import SEMIRINGS
-from tests._support.mixed_products import HERE, NARROW, WAYS, Forced, assert_right, compute
+from tests._support.mixed_products import (
+    HERE,
+    NARROW,
+    WAYS,
+    Forced,
+    MarkedScratch,
+    assert_contract,
+    assert_right,
+    check_columns,
+    check_strides,
+    check_threads,
+    compute,
+)
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import LAYOUTS, lay_out
 
@@ -43,9 +51,7 @@ WORDS_OF_INTEGERS = [way for way in OF_INTEGERS if not way.method.is_tiled]
 @every_way
 class TestEveryMethod:
     def test_keeps_the_contract(self, way):
-        findings = list(check_kernel(Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow))
-        failed = [f"{finding.what}: {finding.detail}" for finding in findings if finding.status != "ok"]
-        assert not failed, "\n".join(failed)
+        assert_contract(way)
 
     def test_sizes_around_tiles_blocks_and_words(self, way):
         rows = (1, way.mr - 1, way.mr + 1, 2 * way.mr, 4 * way.mr + 1)
@@ -63,40 +69,15 @@ class TestEveryMethod:
             assert_right(problem, operands, compute(way, operands, problem, kc=kc))
 
     def test_any_strides_and_nothing_beside_the_output(self, way):
-        inputs, outputs = [*LAYOUTS, "one row", "one column"], itertools.cycle(LAYOUTS)
-        for number, (of_a, of_b) in enumerate(itertools.product(inputs, inputs)):
-            if number % 3:
-                continue
-            problem = way.problem(2 * way.mr + 1, way.nr + way.lanes + 1, 41, accumulate=number % 2 == 1)
-            drawn = Operands.generate(problem, number)
-            a, b = lay_out(drawn.a, of_a), lay_out(drawn.b, of_b)
-            base, out = LAYOUTS[next(outputs)](drawn.out.shape, problem.dtype)
-            poison(base)
-            outside, before = out.copy(), (base.tobytes(), a.tobytes(), b.tobytes())
-            result = compute(way, Operands(a, b, drawn.c, out), problem)
-            assert_right(problem, Operands(np.array(a), np.array(b), drawn.c, out), result)
-            out[...] = outside
-            assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
+        check_strides(way, (2 * way.mr + 1, way.nr + way.lanes + 1, 41), every=3)
 
     @pytest.mark.parametrize("sizes", ((5, 300, 200), (300, 30, 200), (70, 90, 65)))
-    def test_operands_by_columns_are_packed_where_they_lie_and_have_the_same_sums(self, way, sizes, monkeypatch):
-        monkeypatch.setattr(product, "aligned_empty", lambda *_: pytest.fail("room for a copy"))
+    def test_operands_by_columns_are_packed_where_they_lie_and_have_the_same_sums(self, way, sizes):
         for is_added, threads in itertools.product((False, True), (1, 2)):
-            problem = way.problem(*sizes, accumulate=is_added)
-            drawn = Operands.generate(problem, 1)
-            results = []
-            for orders in itertools.product("CF", repeat=3):
-                a, b, out = (np.array(x, order=o) for x, o in zip((drawn.a, drawn.b, drawn.out), orders, strict=True))
-                results.append(compute(way, Operands(a, b, drawn.c, out), problem, threads=threads))
-                assert_right(problem, drawn, results[-1])
-            assert len({np.ascontiguousarray(result).tobytes() for result in results}) == 1
+            check_columns(way, way.problem(*sizes, accumulate=is_added), threads=threads)
 
     def test_threads_have_parts_of_their_own(self, way):
-        problem = way.problem(9 * way.mr + 1, 3 * way.nr + 5, 77, accumulate=True)
-        for threads, order in itertools.product((2, 3, 4), "CF"):
-            operands = Operands.generate(problem, threads)
-            operands.out = np.asarray(operands.out, order=order)
-            assert_right(problem, operands, compute(way, operands, problem, threads=threads))
+        check_threads(way, way.problem(9 * way.mr + 1, 3 * way.nr + 5, 77, accumulate=True))
 
     def test_long_k(self, way):
         problem = way.problem(way.mr + 2, way.nr + 3, 3001)
@@ -105,14 +86,7 @@ class TestEveryMethod:
         assert_right(problem, operands, compute(way, operands, problem, kc=1001))
 
     def test_packed_operands_fit_into_what_was_asked_for(self, way, monkeypatch):
-        marks = []
-
-        def marked(size_bytes):
-            memory = np.full(size_bytes + 4096 + 64, 0xA5, np.uint8)
-            begin = -memory.ctypes.data % 64
-            marks.append(memory[begin + size_bytes :])
-            return SimpleNamespace(address=memory.ctypes.data + begin, memory=memory)
-
+        marked = MarkedScratch()
         for module in (argument_table, amx_product):
             monkeypatch.setattr(module, "scratch", marked)
         columns = 1, way.lanes + 1, 4 * way.nr - 1
@@ -120,12 +94,9 @@ class TestEveryMethod:
             problem = way.problem(m, n, k)
             drawn = Operands.generate(problem, 1)
             for order in "CF":
-                operands = dataclasses.replace(
-                    drawn, a=np.array(drawn.a, order=order), b=np.array(drawn.b, order=order)
-                )
-                compute(way, operands, problem, threads=1 + k % 3)
-            assert all((mark == 0xA5).all() for mark in marks), (m, n, k)
-        assert sum(mark.size for mark in marks)
+                a, b = (np.array(x, order=order) for x in (drawn.a, drawn.b))
+                compute(way, dataclasses.replace(drawn, a=a, b=b), problem, threads=1 + k % 3)
+            assert marked.is_whole(), (m, n, k)
 
     def test_a_run_allocates_nothing(self, way):
         problem = way.problem(64, 64, 64, alpha=3, beta=2, accumulate=True, layout="AFA")
