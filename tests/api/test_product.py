@@ -388,12 +388,24 @@ def test_functions_that_may_raise_are_refused(multiply: Callable[[float, float],
         gemm(np.ones((2, 2)), np.ones((2, 2)), semiring=own)
 
 
-@pytest.mark.parametrize("multiply", [lambda x, y: x / y, lambda x, y: x // y, lambda x, y: x**2 + y % 3])
-@pytest.mark.parametrize("dtype", ["float64", "int32"])
-def test_functions_that_divide_are_compiled(multiply: Callable[[float, float], float], dtype: str) -> None:
+# What a user writes is compiled in each process: by the smallest kernel, and once as it is chosen.
+@pytest.mark.parametrize(
+    ("multiply", "dtype", "backend"),
+    [
+        (lambda x, y: x / y, "float64", "auto"),
+        (lambda x, y: x / y, "int32", "cpu-naive"),
+        (lambda x, y: x // y, "float64", "cpu-naive"),
+        (lambda x, y: x // y, "int32", "cpu-naive"),
+        (lambda x, y: x**2 + y % 3, "float64", "cpu-naive"),
+        (lambda x, y: x**2 + y % 3, "int32", "cpu-naive"),
+    ],
+)
+def test_functions_that_divide_are_compiled(
+    multiply: Callable[[float, float], float], dtype: str, backend: str
+) -> None:
     own = Semiring.from_functions("own", lambda c, t: c + t, multiply, zero=0)
     ones = np.ones((2, 2), dtype)
-    assert (gemm(ones, ones, semiring=own) == 2 * multiply(1, 1)).all()
+    assert (gemm(ones, ones, semiring=own, backend=backend) == 2 * multiply(1, 1)).all()
 
 
 @pytest.mark.parametrize(("add", "multiply"), [(np.maximum, _difference), (_longest, np.add), (max, _difference)])
