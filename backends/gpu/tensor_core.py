@@ -124,7 +124,7 @@ class TensorCore(Rung):
             options["stagger"] = 1 if thin is None else thin.stagger
         if name in ("float16", "bfloat16"):
             options |= half_options(thin)
-        if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > here.shared_memory:
+        if options.get("unit") == "mma" and name in MMA and MMA[name].most_shared_bytes(launch) > here.shared_memory:
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 

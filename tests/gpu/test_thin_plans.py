@@ -1,6 +1,8 @@
 """Plans of narrow, flat and deep products: tiles as narrow as C, shares of k, and plans that kernels can have."""
 
+import dataclasses
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -10,10 +12,12 @@ from backends.gpu._program.program import Matrix, Place
 from harness.machine import detect
 from harness.problem import Problem
 from harness.tuning.device import MEASURED
-from harness.tuning.gpu import sharing, thin, thin_model, thin_tiles
+from harness.tuning.gpu import sharing, thin, thin_tiles
+from harness.tuning.gpu.family import Choice, Costs, Stagger
 from tests.gpu.on_cpu import RUNGS, needs_nvrtc
 
 SIZES = (0, 1, 33, 64, 129, 5000)
+FASTEST = json.loads(thin.MEASURED.read_text(encoding="utf-8"))["fastest"]
 
 
 def plan(name, size, dtype, semiring="plus_times", narrow=None):
@@ -50,17 +54,20 @@ def test_few_tiles_share_a_long_k_and_many_do_not():
 
 def test_no_share_is_without_work():
     for size in itertools.product((1, 33, 64), (31, 5000), (1, 15, 40, 3000)):
-        choice = thin.choose(Problem(*size, dtype=np.dtype(np.float32)), thin_tiles.SIMT_4, MEASURED)
+        choice = thin_tiles.SIMT_4.choose(Problem(*size, dtype=np.dtype(np.float32)), MEASURED)
         assert choice.shares == 1 or size[2] // choice.shares >= choice.tile.launch.bk
 
 
 def test_more_work_never_takes_less_time():
-    """The model is monotonic in k for one choice."""
-    kind = thin_tiles.SIMT_4
-    for choice in (thin_model.Choice(tile, shares) for tile in kind.tiles for shares in (1, 5)):
-        sizes = [Problem(31, 5000, k, dtype=np.dtype(np.float32)) for k in (100, 1000, 10000)]
-        times = [thin_model.time_s(size, choice, kind.costs, MEASURED) for size in sizes]
-        assert times == sorted(times)
+    """The model is monotonic in k for each tile whose blocks share none."""
+    for family in (thin_tiles.SIMT_4, thin_tiles.DOUBLE, thin_tiles.HALF_MMA):
+        times = []
+        for k in (100, 1000, 10000):
+            problem = Problem(31, 5000, k, dtype=np.dtype(np.float32))
+            candidates = family.candidates(problem, MEASURED, can_share=False)
+            times.append(family.seconds(problem, candidates, MEASURED))
+        assert len(times[0]) > 3
+        assert np.all(np.diff(times, axis=0) >= 0)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,10 @@ def test_tiles_of_16_bits_are_as_low_and_as_narrow_as_c():
     narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     rows = {m: plan("gpu-tensor-core", (m, 12344, 2000), "float32", narrow=narrow).launch.bm for m in (1, 8, 9, 30, 48)}
     assert rows == {1: 8, 8: 8, 9: 16, 30: 32, 48: 48}
-    columns = {n: thin_tiles.HALF.suits(tile, Problem(12345, n, 2000)) for n, tile in _tiles_of_columns()}
+    columns = {
+        n: tile in thin_tiles.HALF.columns(12345, n, is_small=False, can_share=True).tile
+        for n, tile in _tiles_of_columns()
+    }
     assert columns == {10: True, 17: False, 48: True}
 
 
@@ -121,7 +131,7 @@ def test_near_a_measured_product_the_fastest_is_taken():
     """Also where the model would take another tile; not for other sizes, nor for rows that begin otherwise."""
     kind = {"mma": thin_tiles.DOUBLE_TMA}
     (_, choice), near = thin.measured(Problem(40, 30000, 400), kind, MEASURED), Problem(40, 31000, 416)
-    assert choice.tile != thin.choose(near, thin_tiles.DOUBLE_TMA, MEASURED).tile
+    assert choice.tile != thin_tiles.DOUBLE_TMA.choose(near, MEASURED).tile
     assert thin.measured(near, kind, MEASURED) == ("mma", choice)
     far = (80, 30000, 400), (40, 30000, 800), (40, 30000, 401), (40, 30001, 400)
     assert not any(thin.measured(Problem(*sizes), kind, MEASURED) for sizes in far)
@@ -130,38 +140,40 @@ def test_near_a_measured_product_the_fastest_is_taken():
 def test_tiles_begin_at_several_steps_where_all_of_them_read_the_same_rows():
     tile = thin_tiles.DOUBLE.tiles[0]
     rows, columns = tile.launch.bm, tile.launch.bn
-    of = thin.Stagger(flat=16, tall=4, columns=100).of
+    of = Stagger(flat=16, tall=4, columns=100).of
     flat, tall, square = (rows, 99 * columns + 1, 999), (99 * rows, columns - 30, 999), (2 * rows, 2 * columns, 999)
     for size, shares, found in ((flat, 1, 16), (flat, 2, 16), (flat, 3, 1), (tall, 1, 4), (square, 1, 1)):
-        assert of(Problem(*size), thin_model.Choice(tile, shares)) == found
-    assert of(Problem(rows, 128 * columns, 999), thin_model.Choice(tile, 1)) == 1  # rows of B lie at multiples of 1 KiB
-    assert of(Problem(99 * rows, 101, 999), thin_model.Choice(tile, 1)) == 1  # more columns than are meant
-    assert of(Problem(*flat), thin_model.Choice(tile, 1, together=4)) == 1
+        assert of(Problem(*size), Choice(tile, shares)) == found
+    assert of(Problem(rows, 128 * columns, 999), Choice(tile, 1)) == 1  # rows of B lie at multiples of 1 KiB
+    assert of(Problem(99 * rows, 101, 999), Choice(tile, 1)) == 1  # more columns than are meant
+    assert of(Problem(*flat), Choice(tile, 1, together=4)) == 1
 
 
 def test_every_measured_product_has_a_tile_of_the_table():
     half = {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA}
     kinds = {"float32": {"": thin_tiles.SIMT_4}, "float64": {"mma": thin_tiles.DOUBLE_TMA}, "bfloat16": half}
     narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    for dtype, entries in thin._fastest().items():
+    for dtype, entries in FASTEST.items():
         assert len(entries) > 40
-        for size in entries:
+        for text in entries:
+            size = tuple(map(int, text.split("x")))
             of = np.dtype("float64" if dtype == "float64" else "float32")
             problem = Problem(*size, dtype=of, operand_dtype=narrow if dtype == "bfloat16" else None)
             _, choice = thin.measured(problem, kinds[dtype], MEASURED)
             of_tile = choice.tile.launch
-            *sides, _, _, shares, together, stagger, cluster = entries[size]
+            *sides, _, _, shares, together, stagger, cluster = entries[text]
             assert sides == [of_tile.bm, of_tile.bn, of_tile.bk]
             assert choice[1:] == (shares, together, stagger, cluster)
 
 
 def test_what_was_measured_of_plus_times_holds_for_it_alone():
-    size = next(size for size, (bm, bn, *_) in thin._fastest()["float32"].items() if size[0] == 7000)
+    text = next(text for text in FASTEST["float32"] if text.startswith("7000x"))
+    size = tuple(map(int, text.split("x")))
     tiles = [plan("gpu-tuned", size, "float32", semiring).launch for semiring in ("plus_times", "min_plus")]
-    known = thin._fastest()["float32"][size]
+    known = FASTEST["float32"][text]
     assert [tiles[0].bm, tiles[0].bn, tiles[0].bk] == known[:3]
     problem = Problem(*size, "min_plus", np.dtype(np.float32))
-    assert tiles[1] == thin.choose(problem, thin_tiles.SIMT_4, MEASURED).tile.launch
+    assert tiles[1] == thin_tiles.SIMT_4.choose(problem, MEASURED).tile.launch
 
 
 def test_16_bits_by_columns_are_left_to_wgmma_which_reads_them_as_they_lie():
@@ -194,43 +206,36 @@ def test_every_plan_of_16_bits_is_legal_as_operands_lie(monkeypatch, layout, gap
         rung.program(chosen, *matrices)
 
 
-def test_blocks_of_a_cluster_lie_along_the_longer_side_and_fill_it():
-    tall, flat = (
-        next(tile for tile in thin_tiles.HALF.tiles if (tile.launch.bm, tile.launch.bn) == sides)
-        for sides in ((64, 32), (32, 64))
-    )
-    assert (tall.is_transposed, flat.is_transposed) == (False, True)
-    high, wide = Problem(1000, 30, 512), Problem(30, 1000, 512)
-    assert [thin_model.tiles_along(high, tall), thin_model.tiles_along(wide, flat)] == [16, 16]
-    assert [thin_model.count_blocks(high, tall, x) for x in (1, 4)] == [16, 16]
-    assert [thin_model.count_blocks(Problem(1025, 30, 512), tall, x) for x in (1, 4)] == [17, 20]
-    assert thin_model.count_blocks(wide, flat, 4) == 16
-
-
 def test_a_cluster_is_thought_of_where_it_has_neighbours():
-    narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-
     def clusters(m, n):
-        problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=narrow)
-        return {
-            choice.cluster
-            for choice in thin.choices(problem, thin_tiles.HALF, MEASURED)
-            if not choice.tile.is_transposed
-        }
+        problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
+        candidates = thin_tiles.HALF.candidates(problem, MEASURED)
+        possible = (candidates[int(index)] for index in np.flatnonzero(candidates.is_possible))
+        return {choice.cluster for choice in possible if not choice.tile.is_transposed}
 
     assert clusters(5000, 32) == {1, 4}
     assert clusters(150, 5000) == {1}  # three tiles of 64 rows
 
 
-def test_a_cluster_spares_fetches_of_what_its_tiles_have_in_common():
-    tile = next(tile for tile in thin_tiles.HALF.tiles if (tile.launch.bm, tile.launch.bn) == (64, 32))
-    costs = thin_model.Costs(0, 0, 1e30, 1e30, fetch=1e9, ends=0)
-    tile = tile._replace(rate=1e30)
-    problem = Problem(64 * 40, 32, 64 * 10, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
-    alone, together = (
-        thin_model.time_s(problem, thin_model.Choice(tile, 1, cluster=x), costs, MEASURED) for x in (1, 4)
+@pytest.mark.parametrize(
+    ("sides", "size", "alone", "together"),
+    [
+        ((64, 32), (40 * 64, 32), 40 * (64 + 32), 40 * (64 + 32 / 4)),
+        ((64, 32), (1025, 30), 17 * (64 + 32), 20 * (64 + 32 / 4)),  # whole clusters
+        ((32, 64), (30, 1000), 16 * (64 + 32), 16 * (64 + 32 / 4)),  # computed transposed
+    ],
+)
+def test_a_cluster_spares_fetches_of_what_its_tiles_have_in_common(sides, size, alone, together):
+    """Blocks of a cluster lie along the longer side."""
+    tile = next(tile for tile in thin_tiles.HALF.tiles if (tile.launch.bm, tile.launch.bn) == sides)
+    family = dataclasses.replace(
+        thin_tiles.HALF, tiles=(tile._replace(rate=1e30),), costs=Costs(0, 0, 1e30, 1e30, fetch=1e9, ends=0)
     )
-    assert alone / together == pytest.approx((64 + 32) / (64 + 32 / 4))
+    problem = Problem(*size, 640, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
+    candidates = family.candidates(problem, MEASURED)
+    times = family.seconds(problem, candidates, MEASURED)
+    found = {x.cluster: times[i] for i, x in enumerate(candidates) if (x.shares, x.together) == (1, 1)}
+    assert found[1] / found[4] == pytest.approx(alone / together)
 
 
 @pytest.mark.parametrize("size", ((979, 979, 979), (1013, 1001, 1100), (2387, 2399, 2000)))

@@ -6,6 +6,7 @@ They are of one GPU each: of float64 an H200 on 2026-11-23 and 24 (docs/lab/2026
 docs/lab/2026-11-24-stagger.md), of the others an H100 or H200 on 2026-11-25 (docs/lab/2026-11-25-clusters.md).
 """
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 
 from harness.problem import Problem
 from harness.tuning.device import MEASURED
-from harness.tuning.gpu import thin, thin_model, thin_tiles
+from harness.tuning.gpu import thin_tiles
+from harness.tuning.gpu.family import Costs
 
 SWEEP = json.loads(Path(__file__).with_name("thin_sweep.json").read_text(encoding="utf-8"))
 # By kind: dtype of the sums and of the operands, and the mean and the worst of the choice's time over the best one's.
@@ -34,7 +36,7 @@ def regrets(name):
     found = {}
     for shape, times in SWEEP[name].items():
         problem = Problem(*map(int, shape.split("x")), dtype=np.dtype(dtype), operand_dtype=narrow)
-        tile, shares, together, _, cluster = thin.choose(problem, getattr(thin_tiles, name), MEASURED)
+        tile, shares, together, _, cluster = getattr(thin_tiles, name).choose(problem, MEASURED)
         of = tile.launch
         key = ",".join(map(str, (of.bm, of.bn, of.bk, of.stages, tile.slices, together, shares, cluster)))
         if key in times:
@@ -53,6 +55,6 @@ def test_the_choice_takes_little_longer_than_the_best_of_a_sweep(name):
 @pytest.mark.parametrize("name", ("DOUBLE", "HALF_MMA"))  # of the others, launches near the fastest alone were measured
 def test_a_model_without_its_costs_would_be_found(name, monkeypatch):
     kind = getattr(thin_tiles, name)
-    monkeypatch.setattr(thin_tiles, name, kind._replace(costs=thin_model.Costs(0, 0, 1e15, 1e15, 0, 1, 1, 1, 0, 0)))
+    monkeypatch.setattr(thin_tiles, name, dataclasses.replace(kind, costs=Costs(0, 0, 1e15, 1e15, 0, 1, 1, 1, 0, 0)))
     with pytest.raises(AssertionError):
         test_the_choice_takes_little_longer_than_the_best_of_a_sweep(name)

@@ -103,13 +103,6 @@ class TestOrder:
         assert first([table(mine=1000), table(shipped=1000)]) == ("mine",)
         assert first([orders.Table(), table(shipped=1000)]) == ("shipped",)
 
-    def test_is_looked_for_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        kept = table(mine=1000)
-        assert first([kept]) == ("mine",)
-        monkeypatch.setattr(orders.Table, "_nearest", lambda *_: pytest.fail("looked for again"))
-        assert first([kept]) == ("mine",)
-        assert first([kept], (65, 64, 63)) == ("mine",)
-
 
 class TestFiles:
     def test_the_users_own_comes_first_with_its_source(self, own: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from backends.gpu._cuda import device
@@ -59,6 +60,10 @@ class Mma(NamedTuple):
         of_a, of_b = by_columns or (False, False)
         tile_a, tile_b = self._tile(launch.bm, launch.bk, not of_a), self._tile(launch.bn, launch.bk, of_b)
         return launch.stages * (tile_a + tile_b) * self.itemsize
+
+    def most_shared_bytes(self, launch: Launch) -> int:
+        """Return the shared memory of a block however A and B lie."""
+        return max(self.shared_bytes(launch, *orders) for orders in itertools.product((False, True), repeat=2))
 
     def _tile(self, side: int, bk: int, along_k: bool) -> int:
         """Return the elements of a tile with its padding."""

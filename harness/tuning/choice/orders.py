@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from harness.machine import Machine
 from harness.surroundings import is_there
 from harness.tuning import stored
 from harness.tuning.choice.classes import Sizes
+from harness.tuning.measured import Measured
 
 # Farthest measured sizes that speak for others: a factor of 4 in each of m, n, k and the number of products. If each of
 # 531 entries of an H200 is chosen by another one that near, at best a factor of 4 in one size, it takes 1.00 times the
@@ -82,32 +83,19 @@ class Table:
     entries: Mapping[str, Mapping[Sizes, Times]] = field(default_factory=dict)
     provenance: str = ""
     notice: str = ""
-    _found: dict[tuple[str, tuple[int, ...]], Times] = field(default_factory=dict)
+    _measured: dict[str, Measured[Times]] = field(default_factory=dict)
 
     def times(self, of_class: str, sizes: Sizes) -> Times:
-        """Return the times of the nearest measured sizes of that class; empty if none is near. Kept by sizes.
+        """Return the times of the nearest measured sizes of that class; empty if none is near.
 
         A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a
         longer side then changes the time of every backend alike.
         """
-        steps = sizes.steps()
-        key = of_class, steps
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self._nearest(of_class, steps)
-        return found
-
-    def _nearest(self, of_class: str, steps: Sequence[int]) -> Times:
-        nearest: Times = {}
-        best = REACH + 1.0
-        measured = {sizes.steps(): times for sizes, times in self.entries.get(of_class, {}).items()}
-        most = [max(LONG, *column) for column in zip(*measured, strict=True)] or steps
-        within = [min(pair) for pair in zip(steps, most, strict=True)]
-        for at, times in measured.items():
-            apart = [abs(x - y) for x, y in zip(at, within, strict=True)]
-            if max(apart) <= REACH and (distance := max(apart) + sum(apart) / 100) < best:
-                best, nearest = distance, times
-        return nearest
+        measured = self._measured.get(of_class)
+        if measured is None:
+            entries = {sizes.steps(): times for sizes, times in self.entries.get(of_class, {}).items()}
+            measured = self._measured[of_class] = Measured(entries.items(), REACH)
+        return next(measured.near(measured.within(sizes.steps(), LONG)), {})
 
 
 @functools.lru_cache(4096)

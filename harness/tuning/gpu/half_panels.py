@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
 from harness.tuning.device import Device, odd_granules
-from harness.tuning.gpu.thin_model import IN_L2, Choice, Tile
+from harness.tuning.gpu.family import Choice, Tile, in_memory
 
 # Rows of a panel, steps of k of an instruction and its columns, elements of 16 bytes, bytes of an element and of a sum.
 ROWS, STEP, COLUMNS, GRANULE, NARROW, WIDE = 16, 16, 8, 8, 2, 4
@@ -45,42 +46,50 @@ STEP_S, B_BYTE_S, PANEL_S, NORM = 4.8e-10, 9.9e-11, 4e-7, 0.75
 SHARE = 0.9
 
 
-def choose(problem: Problem, device: Device) -> Choice | None:
-    """Return the panels of a product; None where they do not suit it."""
-    m, n, k = problem.m, problem.n, problem.k
-    is_tall = n <= NARROWEST and m >= max(FEWEST_ROWS, TALL * n)
-    suits_tiles = k % GRANULE == 0 and (n > NARROWEST_OF_GRANULES or n * k > MOST_OF_GRANULES)
-    if not is_tall or suits_tiles or problem.layout[0] == "F" or problem.triangle or not k:
-        return None
-    columns, of_a, of_b = -(-n // COLUMNS) * COLUMNS, problem.layout[0], problem.layout[1]
-    gap = 0 if of_a == "C" else 2 * GRANULE  # beyond it rows are brought one by one
-    stage = stage_bytes(ROWS, max(odd_granules(k, GRANULE), k + gap) if gap or takes_rows_alone(k) else k)
-    lines = {"C": (False,), "F": (True,), "A": (False, True)}[of_b]
-    of_all_b = max(b_bytes(columns, k, by_columns=by_columns) for by_columns in lines)
-    fewest_blocks = device.multiprocessors // LEAST_SHARE_OF_BLOCKS
-    for warps in WARPS:
-        block = warps * ROWS
-        shared = of_all_b + warps * (STAGES * stage + ROWS * n * WIDE)
-        if shared <= device.shared_memory and (warps == WARPS[-1] or m >= fewest_blocks * block):
-            tm, tn = ROWS // 8, columns // 4  # of a lane, as fragments have them
-            launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)
-            resident = device.blocks_at_once(warps * WARP, columns * ROWS // WARP + BESIDE_SUMS, shared, MOST_RESIDENT)
-            return Choice(Tile(launch, 0, 0, resident), shares=1)
-    return None
+class HalfPanels:
+    """The family of row panels: at most one launch for a product."""
 
+    def candidates(self, problem: Problem, device: Device) -> list[Choice]:
+        """Return the panels of a product; none where they do not suit it."""
+        m, n, k = problem.m, problem.n, problem.k
+        is_tall = n <= NARROWEST and m >= max(FEWEST_ROWS, TALL * n)
+        suits_tiles = k % GRANULE == 0 and (n > NARROWEST_OF_GRANULES or n * k > MOST_OF_GRANULES)
+        if not is_tall or suits_tiles or problem.layout[0] == "F" or problem.triangle or not k:
+            return []
+        columns, of_a, of_b = -(-n // COLUMNS) * COLUMNS, problem.layout[0], problem.layout[1]
+        gap = 0 if of_a == "C" else 2 * GRANULE  # beyond it rows are brought one by one
+        stage = stage_bytes(ROWS, max(odd_granules(k, GRANULE), k + gap) if gap or takes_rows_alone(k) else k)
+        lines = {"C": (False,), "F": (True,), "A": (False, True)}[of_b]
+        of_all_b = max(b_bytes(columns, k, by_columns=by_columns) for by_columns in lines)
+        fewest_blocks = device.multiprocessors // LEAST_SHARE_OF_BLOCKS
+        for warps in WARPS:
+            block = warps * ROWS
+            shared = of_all_b + warps * (STAGES * stage + ROWS * n * WIDE)
+            if shared <= device.shared_memory and (warps == WARPS[-1] or m >= fewest_blocks * block):
+                tm, tn = ROWS // 8, columns // 4  # of a lane, as fragments have them
+                launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)
+                registers = columns * ROWS // WARP + BESIDE_SUMS
+                resident = device.blocks_at_once(warps * WARP, registers, shared, MOST_RESIDENT)
+                return [Choice(Tile(launch, 0, 0, resident), shares=1)]
+        return []
 
-def time_s(problem: Problem, choice: Choice, device: Device) -> float:
-    """Return the time of a product [s], by the model."""
-    m, n, k, launch = problem.m, problem.n, problem.k, choice.tile.launch
-    read, written = NARROW * k * (m + n), WIDE * m * n
-    far = min(max((read + written - IN_L2[0]) / (IN_L2[1] - IN_L2[0]), 0), 1)
-    memory_s = (read * (far / FAR + (1 - far) / NEAR) + written / WRITE) / device.speed["memory"]
-    panels, steps = math.ceil(m / ROWS), math.ceil(k / STEP)
-    blocks = min(math.ceil(m / launch.bm), device.multiprocessors * choice.tile.blocks)
-    of_rows_s = panels / min(blocks, device.multiprocessors) * steps * STEP_S if k % GRANULE else 0
-    steps_s = of_rows_s + B_BYTE_S * NARROW * steps * STEP * launch.bn
-    panels_s = math.ceil(panels / (blocks * launch.bm // ROWS)) * PANEL_S
-    return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))
+    def seconds(self, problem: Problem, candidates: Sequence[Choice], device: Device) -> list[float]:
+        """Return the time of a product [s], by the model."""
+        m, n, k = problem.m, problem.n, problem.k
+        read, written = NARROW * k * (m + n), WIDE * m * n
+        far = in_memory(read + written)
+        memory_s = (read * (far / FAR + (1 - far) / NEAR) + written / WRITE) / device.speed["memory"]
+        panels, steps = math.ceil(m / ROWS), math.ceil(k / STEP)
+
+        def of(choice: Choice) -> float:
+            launch = choice.tile.launch
+            blocks = min(math.ceil(m / launch.bm), device.multiprocessors * choice.tile.blocks)
+            of_rows_s = panels / min(blocks, device.multiprocessors) * steps * STEP_S if k % GRANULE else 0
+            steps_s = of_rows_s + B_BYTE_S * NARROW * steps * STEP * launch.bn
+            panels_s = math.ceil(panels / (blocks * launch.bm // ROWS)) * PANEL_S
+            return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))
+
+        return [of(choice) for choice in candidates]
 
 
 def takes_rows_alone(k: int) -> bool:

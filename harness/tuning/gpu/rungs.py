@@ -13,6 +13,7 @@ from harness.plan import Launch
 from harness.problem import Problem
 from harness.tuning.device import Device
 from harness.tuning.gpu import row_panels, thin, thin_tiles, warp_panels
+from harness.tuning.gpu.family import Choice
 from harness.tuning.gpu.sharing import (
     ENDLESS,
     TunedTiles,
@@ -176,57 +177,63 @@ def tuned_tiles(
         Whether row panels of A may be chosen.
     """
     row = TUNED[kind_of(problem)]
-    if by_panels and (of_panels := _panels(problem, row, device)):
-        return of_panels
+    is_fused = row is TUNED["4 fused"]
+    known = thin.measured(problem, {"": thin_tiles.SIMT_4}, device) if is_fused and can_share else None
     # where blocks cannot share k, the model was not fitted
-    is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
-    if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem, device):
-        return _thin_tiles(problem, row, device, can_share=can_share)
-    known = of_ragged_square(problem, device) if row is TUNED["4 fused"] and can_share else None
-    if known is not None:
-        tiles, shared = known
-        return tiles, {"edge": "redirected", "order": _order(problem, row, tiles), "group": 8, **shared}
+    is_narrow = problem.dtype.itemsize >= 4 and (can_share or min(problem.m, problem.n) <= row.few.bn)
+    return (
+        (by_panels and _panels(problem, device, is_fused=is_fused, is_known=known is not None))
+        or (is_narrow and thin.is_thin(problem, device) and _thin_tiles(problem, row, device, known, can_share))
+        or (is_fused and can_share and _ragged_square(problem, row, device))
+        or _large_tiles(problem, row, device, can_share=can_share)
+    )
+
+
+def _panels(problem: Problem, device: Device, *, is_fused: bool, is_known: bool) -> tuple[Launch, Options] | None:
+    """Return the row panels of a product and their options; None: tiles suit it."""
+    if of_rows := row_panels.choose(problem, device):
+        launch, panels, blocks, lanes = *of_rows, 0
+    elif not is_known and (of_warps := warp_panels.choose(problem, device, is_fused=is_fused)):
+        launch, panels, blocks, lanes = of_warps.launch, of_warps.warps, 1, of_warps.lanes
+    else:
+        return None
+    of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **whole(device), "stagger": 1}  # without effect
+    return launch, {**of_tiles, "panels": panels, "lanes": lanes, "blocks": blocks}
+
+
+def _thin_tiles(
+    problem: Problem, row: TunedTiles, device: Device, known: tuple[str, Choice] | None, can_share: bool
+) -> tuple[Launch, Options]:
+    """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
+    family = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
+    choice = known[1] if known else family.choose(problem, device, can_share=can_share)
+    launch, shares = choice.tile.launch, choice.shares
+    shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else whole(device)
+    more = {"stagger": choice.stagger, "panels": 0, "lanes": 0}
+    return launch, {**_of_tiles(problem, row, launch, choice.tile.blocks), **shared, **more}
+
+
+def _ragged_square(problem: Problem, row: TunedTiles, device: Device) -> tuple[Launch, Options] | None:
+    """Return the tiles and options that were fastest for a ragged square; None: it is none, or unknown."""
+    square = of_ragged_square(problem, device)
+    if square is None:
+        return None
+    tiles, shared = square
+    return tiles, _of_tiles(problem, row, tiles, 0) | shared
+
+
+def _large_tiles(problem: Problem, row: TunedTiles, device: Device, *, can_share: bool) -> tuple[Launch, Options]:
+    """Return the tiles and options of a product with many tiles, or whose few tiles blocks share."""
     tiles, shared = tiles_and_shares(problem, row, device, can_share=can_share)
     sizes, is_fused = (problem.m, problem.n, problem.k), row is TUNED["4 fused"]
     fused_from = PADDED_SHARED_FROM if shared["shares"] > 1 else PADDED_FUSED_FROM
     is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= fused_from)
-    edge = "padded" if is_padded and _is_reused(problem) else "redirected"
-    return tiles, {"edge": edge, "order": _order(problem, row, tiles), "group": 8, "blocks": row.blocks, **shared}
+    options = _of_tiles(problem, row, tiles, row.blocks) | shared
+    return tiles, options | ({"edge": "padded"} if is_padded and _is_reused(problem) else {})
 
 
-def _panels(problem: Problem, row: TunedTiles, device: Device) -> tuple[Launch, Options] | None:
-    """Return the row panels of a product and their options; None: tiles suit it."""
-    of_tiles: Options = {"edge": "redirected", "order": 0, "group": 8, **whole(device), "stagger": 1}  # without effect
-    if of_rows := row_panels.choose(problem, device):
-        launch, slices, blocks = of_rows
-        return launch, {**of_tiles, "panels": slices, "lanes": 0, "blocks": blocks}
-    is_fused = row is TUNED["4 fused"]
-    if is_fused and thin.measured(problem, {"": thin_tiles.SIMT_4}, device):
-        return None
-    if of_warps := warp_panels.choose(problem, device, is_fused=is_fused):
-        return of_warps.launch, {**of_tiles, "panels": of_warps.warps, "lanes": of_warps.lanes, "blocks": 1}
-    return None
-
-
-def _thin_tiles(problem: Problem, row: TunedTiles, device: Device, *, can_share: bool) -> tuple[Launch, Options]:
-    """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
-    kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
-    known = thin.measured(problem, {"": kind}, device) if row is TUNED["4 fused"] and can_share else None
-    tile, shares, _, stagger, _ = known[1] if known else thin.choose(problem, kind, device, can_share=can_share)
-    launch, blocks = tile.launch, tile.blocks
-    shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else whole(device)
-    order = _order(problem, row, launch)
-    options: Options = {
-        "edge": "redirected",
-        "order": order,
-        "group": 8,
-        "blocks": blocks,
-        **shared,
-        "stagger": stagger,
-        "panels": 0,
-        "lanes": 0,
-    }
-    return launch, options
+def _of_tiles(problem: Problem, row: TunedTiles, tiles: Launch, blocks: int) -> Options:
+    return {"edge": "redirected", "order": _order(problem, row, tiles), "group": 8, "blocks": blocks}
 
 
 def _order(problem: Problem, row: TunedTiles, tiles: Launch) -> int:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from harness.problem import Problem
 from harness.tuning.device import Device
-from harness.tuning.gpu import half_panels, tensor_cores, thin, thin_model, thin_tiles
+from harness.tuning.gpu import tensor_cores, thin, thin_tiles
+from harness.tuning.gpu.family import Choice, Family, Tile, TileFamily, fastest
+from harness.tuning.gpu.half_panels import HalfPanels
 
 # Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
 # 16-bit elements are by wgmma and by mma.sync.
-THIN = {
+THIN: dict[str, dict[str, TileFamily]] = {
     "float64": {"mma": thin_tiles.DOUBLE},
     "float32": {"mma": thin_tiles.SINGLE},
     "float16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
@@ -24,10 +27,10 @@ BOX, BOX_BYTES, ROOM = 64, 128, 226 << 10
 
 
 class ThinChoice(NamedTuple):
-    """The instructions, and the fields of a `thin_model.Choice`."""
+    """The instructions, and the fields of a `family.Choice`."""
 
     unit: str
-    tile: thin_model.Tile
+    tile: Tile
     shares: int
     together: int
     stagger: int
@@ -49,23 +52,22 @@ def thin_choice(problem: Problem, device: Device, *, is_hopper: bool) -> ThinCho
     )
     if not (is_thin or is_small):
         return None
-    kinds = THIN[name]
+    families = THIN[name]
     if problem.is_mixed and "F" in problem.layout[:2]:  # mma.sync over 16 bits reads rows
-        kinds = {"wgmma": kinds["wgmma"]}
+        families = {"wgmma": families["wgmma"]}
     if name == "float64" and is_hopper and tensor_cores.is_aligned(problem):
-        kinds = {"mma": thin_tiles.DOUBLE_TMA}
-    known = thin.measured(problem, kinds, device)
-    found = [known] if known else [(unit, thin.choose(problem, kind, device)) for unit, kind in kinds.items()]
-    times = {unit: (thin_model.time_s(problem, choice, kinds[unit].costs, device), choice) for unit, choice in found}
-    of_rows = half_panels.choose(problem, device) if problem.is_mixed and not known else None
-    if of_rows is not None:
-        times["panels"] = half_panels.time_s(problem, of_rows, device), of_rows
-    unit = min(times, key=lambda unit: times[unit][0])
-    choice = times[unit][1]
+        families = {"mma": thin_tiles.DOUBLE_TMA}
+    unit, choice = thin.measured(problem, families, device) or _fastest(problem, families, device)
     return ThinChoice(unit, _with_room(problem, choice.tile), *choice[1:])
 
 
-def _with_room(problem: Problem, tile: thin_model.Tile) -> thin_model.Tile:
+def _fastest(problem: Problem, families: Mapping[str, TileFamily], device: Device) -> tuple[str, Choice]:
+    of_rows: dict[str, Family] = {"panels": HalfPanels()} if problem.is_mixed else {}
+    unit, choice = fastest({**families, **of_rows}, problem, device)
+    return unit, families[unit].staggered(problem, choice) if unit in families else choice
+
+
+def _with_room(problem: Problem, tile: Tile) -> Tile:
     """Return a tile with as many stages as there is room for: an A by columns comes in whole boxes of its rows.
 
     An A of any strides may lie by columns, with gaps between them.

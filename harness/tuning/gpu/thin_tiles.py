@@ -8,9 +8,10 @@ between theirs. `tests/gpu/test_thin_sweep.py` holds the choices against launche
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.plan import WARP, Launch
-from harness.tuning.gpu.thin import Kind, Stagger
-from harness.tuning.gpu.thin_model import Costs, Tile
+from harness.tuning.gpu.family import Costs, Stagger, Tile, TileFamily
 
 
 def _tile(sizes: tuple[int, ...], rate: float, warps: float, blocks: int, slices: int = 1) -> Tile:
@@ -18,7 +19,7 @@ def _tile(sizes: tuple[int, ...], rate: float, warps: float, blocks: int, slices
 
 
 # gpu-tuned, elements of 4 bytes, over float32. Narrow tiles along m cost more: each element of A is copied by itself.
-SIMT_4 = Kind(
+SIMT_4 = TileFamily(
     (
         _tile((8, 128, 16, 8, 128, 4, 8, 4), 16.84, 2, 8),
         _tile((16, 256, 16, 16, 64, 4, 8, 3), 27.33, 4.55, 4),
@@ -64,18 +65,20 @@ SIMT_4 = Kind(
     stagger=Stagger(tall=16),
 )
 # Elements of 8 bytes: 32 sums of a thread leave registers for three blocks.
-SIMT_8 = SIMT_4._replace(
+SIMT_8 = replace(
+    SIMT_4,
     tiles=tuple(
         tile._replace(blocks=min(tile.blocks, 3 if tile.launch.threads > 2 * WARP else 8))
         for tile in SIMT_4.tiles
         if tile.launch.tm * tile.launch.tn <= WARP
-    )
+    ),
+    itemsize=8,
 )
 
 # gpu-tensor-core over float64, by mma.sync. Three stages of 64 x 64 leave room for three blocks. Wide tiles are for a
 # flat C: few blocks read the same rows of A, and there are at most as many as multiprocessors (20 x 40000 x 300 by 320
 # columns 0.88 of cuBLAS, by 128 0.75). Those of 64 by 80, 80 by 64 and 96, 112 by 64, 96 by 64 leave less of C empty.
-DOUBLE = Kind(
+DOUBLE = TileFamily(
     (
         _tile((16, 128, 16, 16, 32, 4, 4, 4), 18.27, 6.2, 2),
         _tile((32, 128, 16, 32, 32, 8, 4, 4), 23.02, 3.65, 2),
@@ -121,13 +124,15 @@ DOUBLE = Kind(
         fold_s=8e-07,
         fold_byte_s=4.821e-13,
         norm=2.012,
+        speed="double",
     ),
     stagger=Stagger(flat=16, tall=16),
+    itemsize=8,
 )
 # The same with a tile that the copy engine of Hopper brings, for aligned rows.
-DOUBLE_TMA = DOUBLE._replace(tiles=(*DOUBLE.tiles, _tile((128, 128, 16, 32, 64, 8, 8, 6), 32.93, 8.08, 1)))
+DOUBLE_TMA = replace(DOUBLE, tiles=(*DOUBLE.tiles, _tile((128, 128, 16, 32, 64, 8, 8, 6), 32.93, 8.08, 1)))
 # float32, of three TF32 products (2026-11-22).
-SINGLE = Kind(
+SINGLE = TileFamily(
     (
         _tile((16, 128, 32, 16, 32, 4, 4, 4), 12, 8, 2),
         _tile((32, 128, 32, 32, 32, 8, 4, 3), 18, 8, 2),
@@ -135,11 +140,12 @@ SINGLE = Kind(
         _tile((128, 32, 32, 32, 32, 8, 4, 3), 16, 8, 2),
         _tile((64, 64, 32, 32, 32, 8, 4, 3), 22, 8, 2),
     ),
-    Costs(),
+    Costs(speed="half"),
+    pad=8,
 )
 
 # 16-bit elements, by wgmma. Tiles of rows that no instruction has, 64 or 128, are computed transposed.
-HALF = Kind(
+HALF = TileFamily(
     (
         _tile((8, 64, 64, 0, 0, 1, 4, 6), 84.88, 7.06, 2),
         _tile((8, 64, 64, 0, 0, 1, 4, 16), 51.07, 6, 1),
@@ -242,6 +248,7 @@ HALF = Kind(
         copy_s=2.469e-06,
         copy_byte_s=6.239e-13,
         norm=2.094,
+        speed="half",
     ),
     together=(1, 2, 4, 8),
     clusters=(1, 4),
@@ -250,7 +257,7 @@ HALF = Kind(
     stagger=Stagger(tall=4, columns=48),
 )
 # The same by mma.sync, in clusters that share k.
-HALF_MMA = Kind(
+HALF_MMA = TileFamily(
     (
         _tile((16, 128, 64, 16, 32, 2, 8, 4), 88.07, 4.43, 2),
         _tile((32, 32, 128, 32, 32, 4, 8, 3), 64.52, 4.27, 3, 4),
@@ -282,6 +289,7 @@ HALF_MMA = Kind(
         fold_byte_s=5.997e-13,
         together_s=8.085e-07,
         norm=1.888,
+        speed="half",
     ),
     together=(1, 2, 4, 8),
 )
