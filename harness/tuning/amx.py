@@ -16,8 +16,7 @@ AMX_TILE = 32
 AMX_K_STEP_BYTES = 64
 AMX_ROWS, AMX_LARGEST_SHARE, AMX_A_SHARE, AMX_NC = 256, 1 / 2, 1 / 4, 4096
 
-# The largest share with several threads. With kc of 2 KiB in place of 3.6 or 4, 16 threads were 1.3 times as fast at
-# n = 1800 and 2048. One thread loses 5 % by it.
+# The largest share with several threads.
 AMX_LARGEST_SHARE_OF_THREADS = 1 / 4
 
 # Fewest pairs for each of several threads. At n = 512, bfloat16, 16 threads took 140 to 149 us, 8 took 183 us. Measured
@@ -34,21 +33,15 @@ AMX_BAD_STRIDE = 4 * KIB
 AMX_LEAST_SHARED, AMX_MOST_SHARED = 1 << 20, 1 << 28
 
 # A thread's columns are cut into up to so many parts of at least so many columns, which other threads may take over.
-# Speed beside other work over one part a thread: n = 512 1.37 (8 threads), 1024 1.19 (16) and 1.29 (8), 2048 1.02,
-# 1.14. Parts of 128 columns or more: 0.97, 1.03, 1.19, 1.06, 1.06; of 256: 0.99, 1.00, 0.99, 1.00, 0.99.
 AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 64
 
 
 # Up to so many columns of C, two panels of B, nothing is gained by an A that is packed, or by a block of A that stays
-# in L2: each strip passes through once or twice. Time over what it was, one thread, bfloat16, arrays as NumPy makes
-# them: 4096 x 16 x 4096 0.69, 4032 x 32 x 4032 0.57, 4001 x 16 x 4001 0.57, 4096 x 64 x 4096 0.82, 10000 x 16 x 1000
-# 0.80. Measured 2026-11-26: docs/lab/2026-11-26-flat-products.md.
+# in L2: each strip passes through once or twice.
 AMX_FEW_COLUMNS, AMX_ROWS_OF_FEW = 64, 64
 
 # Up to so many rows of A, one strip, a B of int8 by columns of so many bytes stays where it lies: the transposed
-# product reads it in place. Time with a packed B over that, one thread, 1 to 32 rows: 4096 x 4096 0.86 to 0.91,
-# 8192 x 8192 1.20, 4096 x 11008 1.26 to 1.38. bfloat16 0.87 to 1.04. Measured 2026-11-26:
-# docs/lab/2026-11-26-mixed-packing.md.
+# product reads it in place.
 AMX_ROWS_OF_ONE, AMX_LARGE_B = 32, 1 << 25
 
 

@@ -32,9 +32,7 @@ ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 
-# Most pairs of a product for which cpu-simd tracks every single term of k, without a search. Time of a search over that
-# of tracking, one thread, remembered min_plus calls at n = 32, 64, 100: float64 1.55, 1.01, 0.90; float32 1.59, 1.39,
-# 1.08; int32 3.26, 2.11, 1.11. Measured 2026-11-23, EPYC (family 25, model 17).
+# Most pairs of a product for which cpu-simd tracks every single term of k, without a search.
 ARGK_TRACKED_PAIRS = 1 << 20
 
 

@@ -15,10 +15,7 @@ from harness.tuning.cpu import cache_sizes
 CALL_PAIRS = 1 << 11
 
 # Pairs of the products that a thread takes at once, and fewest turns of a thread. Products side by side in memory go to
-# one thread, since its core prefetches beyond the end of a product. Speed over numpy.matmul beside it, two threads, at
-# 2^16, 2^18 and 2^20 pairs, two runs: 512 of 32 x 32 x 32 float64 1.07 and 1.08, 1.63 and 1.15, 1.54 and 1.80, float32
-# 1.06 and 0.97, 1.58 and 1.63, 1.78 and 1.69; 512 of 64 x 64 x 64 float64 1.45 and 1.31, 1.46 and 1.41, 1.96 and 1.97.
-# Measured 2026-11-23 on an AMD EPYC (Zen 4).
+# one thread, since its core prefetches beyond the end of a product.
 TURN_PAIRS, TURNS = 1 << 20, 8
 
 # Fewest products for each thread with which threads share the batch, if they could share each product too: a late
@@ -30,8 +27,7 @@ SHARED_FROM = 1 << 30
 
 
 # Most pairs of a product whose argk is found by the definition, in one pass over all of a batch: 1 ns a pair over
-# float32. The search in numbered blocks takes 0.35 ns a pair, and 30 us a product. Measured 2026-11-22, one thread of a
-# busy AMD EPYC.
+# float32.
 ARGK_PAIRS = 1 << 15
 
 
@@ -52,11 +48,6 @@ def fits_ahead(product_bytes: int, products: int, l1: int, l2: int) -> bool:
 
 
 # Rows of the register tile that is as wide as a row of C, by unit and vectors in the row, for products of a batch.
-# Speed over the usual tile, 8 x 3 vectors, which cuts such rows in two, one thread: 512 of 32 x 32 x 32 float64 (4
-# vectors) 1.19, of 28 x 28 x 28 1.17 to 1.23, of 64 x 64 x 64 float32 1.07 to 1.13, of 40 x 40 x 40 float64 (5) 1.08.
-# 40 products of 32 x 32 x 32, which stay in L2, 1.01. Of 48 x 48 x 48 float64 (6) 1.02, of 96 x 96 x 96 float32 0.97,
-# so they keep the usual tile. With prefetches of the next product: 0.87 of the speed. Measured 2026-11-23, medians in
-# turns, one thread of an Intel Xeon (L2 2 MiB).
 _WIDE_TILE_ROWS = {("avx512", 4): 6, ("avx512", 5): 4}
 
 

@@ -16,9 +16,7 @@ KIB = 1 << 10
 # Assumed where the system reports none: the smallest caches of any x86-64 or AArch64 server of the last ten years.
 ASSUMED_L1D, ASSUMED_L2, ASSUMED_L3 = 32 * KIB, 256 * KIB, 2048 * KIB
 
-# Shares of the caches for data that are reused; the rest is for data that stream past. Half of L2 and L3 after Goto and
-# van de Geijn (2008), section 4.2. Two thirds of L1 for the tiled rung. The micro-panel of B of the packed rung has all
-# of it: kc = 500 beat 250 and 334 by 3 to 15 % at n = 500 and 1000 (Zen 3, L1d 32 KiB, 2026-11-28).
+# Shares of the caches for data that are reused; the rest is for data that stream past.
 L1_SHARE, L2_SHARE, L3_SHARE = 2 / 3, 1 / 2, 1 / 2
 
 # Rows of the register block of the packed rung, as the course builds it.
@@ -33,10 +31,7 @@ PACKED_PIECES = 4
 # Longest k block: beyond it the cost of updating C (one load and store per kc pairs) is negligible.
 LONGEST_KC = 1024
 
-# Bases of cpu-strassen, best first, with the smallest half for which one more level pays. Time of one level over that
-# of the base alone: cpu-simd float64 0.99, 0.94, 0.89 at n = 1536, 2048, 3000, float32 1.04, 0.98 at 2048, 3000;
-# cpu-packed float64 1.03, 0.99 at 1536, 2048, float32 1.04, 0.97 to 1.01. Two levels were no better.
-# Measured 2026-11-21, one thread, processor time on the machine above while others used it; `experiments/strassen.py`.
+# Bases of cpu-strassen, best first, with the smallest half for which one more level pays.
 STRASSEN_CROSSOVER = {"cpu-simd": 1024, "cpu-packed": 1024}
 STRASSEN_CROSSOVER_OTHERWISE = 1024
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -27,22 +27,27 @@ class Measured(Generic[Value]):
     def __init__(self, entries: Iterable[tuple[Point, Value]], reach: float) -> None:
         pairs = list(entries)
         self._values = [value for _, value in pairs]
-        self._points = np.array([at for at, _ in pairs], np.float64).T
+        self._points = np.array([at for at, _ in pairs], np.float64)
+        self._most = self._points.max(0).tolist() if pairs else []
         self._reach = reach
 
     def near(self, point: Point) -> Iterator[Value]:
         """Yield the values near a point, that of the nearest first."""
         if not self._values:
             return
-        apart = np.abs(self._points - np.array(point, np.float64)[:, None])
-        farthest = apart.max(0)
-        if farthest.min() <= self._reach:
-            near = (farthest <= self._reach).nonzero()[0]
-            distances = farthest[near] + apart[:, near].sum(0) / 100
-            for index in near[np.argsort(distances, kind="stable")]:
-                yield self._values[index]
+        near, apart = self._near(point)
+        if len(near):
+            distances = apart.max(1) + apart.sum(1) / 100
+            yield self._values[near[distances.argmin()]]
+            for index in distances.argsort(kind="stable")[1:]:
+                yield self._values[near[index]]
+
+    def _near(self, point: Point) -> tuple[Any, Any]:
+        """Return the numbers of the points near one, and how far their coordinates are from its."""
+        apart = np.abs(self._points - point)
+        near = np.flatnonzero(np.all(apart <= self._reach, axis=1))
+        return near, apart[near]
 
     def within(self, point: Point, least: float) -> list[float]:
         """Return a point with coordinates that are no greater than all measured ones, or than `least`."""
-        most = self._points.max(1, initial=least) if self._values else point
-        return [min(x, y) for x, y in zip(point, most, strict=True)]
+        return [min(x, max(least, most)) for x, most in zip(point, self._most or point, strict=True)]

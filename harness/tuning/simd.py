@@ -26,15 +26,8 @@ from harness.tuning.simd_parts import (
 SIMD_LONG_VECTOR = 64
 
 # Blocks of the generated kernels (cpu-simd), by bytes of an element. kc is long enough that the update of C, once per
-# kc, costs little: 384 and 512 are within 1 % of the best for float64 and float32 (8 x 24 and 8 x 48 tiles, two
-# machines with AVX-512, L2 1 and 2 MiB). 16 steps more avoid an extra block at sizes just beyond these. Speed over the
-# shorter blocks: float64 385 and 769 1.01, 1.01, float32 513 and 1025 1.00, 1.01, plus_times 1.02, 1.01. Integers do
-# two pairs in the time of one, so C counts double: int32 520, 776 and 1032 steps at n = 513, 1537 and 1025 1.02, 1.01,
-# 1.03; int64 688 and 1032 steps at 1025 1.01, 1.02, but the longer ones read B from L3 at 15 GB/s; int16 1.03, int8
-# 1.01. Measured 2026-11-21, interleaved, on the EPYC above, min_plus unless said, one thread.
-# nc: a row-panel of B of 4.5 MiB, whatever L3 is. Half of it and two thirds of it are as good. Twice it, at
-# m, n, k = 512, 6144, 384, gives 0.89 of the speed in float64, 0.98 in float32, 0.94 for min_plus; 0.94 to 1.00 at
-# n = 2048 and 3072. Measured as SIMD_SMALL.
+# kc, costs little; 16 steps more avoid an extra block at sizes just beyond. nc: a row-panel of B of 4.5 MiB, whatever
+# L3 is.
 SIMD_KC_OF_FLOATS = {8: 400, 4: 528, 2: 784}
 SIMD_KC_OF_INTEGERS = {8: 704, 4: 1056, 2: 1056, 1: 1056}
 SIMD_NC_BYTES = 1536 * 8
@@ -43,68 +36,45 @@ SIMD_NC_BYTES = 1536 * 8
 # m. In the latter case one panel of B is packed, used once and overwritten.
 SIMD_A_SHARE, SIMD_ALL_OF_M_SHARE = 1 / 4, 0.6
 
-# Up to this m and n nothing is packed, if B takes no more than this share of L2 with as many terms. Speed over packing
-# B: n = 48 to 256 0.99 to 1.08 for float64 and float32, 1.00 to 1.04 for min_plus; 257 to 424 0.97 to 1.02. Measured
-# 2026-11-21, one thread, processor time, on the EPYC above. On an Intel machine with L2 2 MiB the limit was 128; sizes
-# between were not measured.
+# Up to this m and n nothing is packed, if B takes no more than this share of L2 with as many terms.
 SIMD_SMALL, SIMD_SMALL_SHARE = 256, 1 / 2
 
 # More terms too are multiplied in place up to so many rows of A, if rows of B are less than so many bytes apart. A is,
-# whatever the distance of its rows, up to SIMD_SMALL columns. Speed over packing, float64 and float32: 32 x 32 x 5000
-# 1.20, 1.30; 16 x 16 x 20000 1.22, 1.35; 64 x 64 x 9000 1.14, 1.11; 128 x 128 x 5000 1.04, 1.07; 24 x 64 x 1000 1.38,
-# 1.40. With rows of A at a bad distance 32 x 32 x 16384 1.46, 1.57; 128 x 128 x 4096 1.16, 1.19; 400 x 32 x 4096 1.47,
-# 1.59, with A alone in place 1.45, 1.58; 32 x 200 x 8192 with A alone 1.04, 1.08. 64 x 64 x 3000 with rows of B 1200
-# bytes apart 1.02, 2400 1.02, 4000 0.98. Measured 2026-11-23, one thread of a Xeon (Granite Rapids).
+# whatever the distance of its rows, up to SIMD_SMALL columns.
 SIMD_FEW_ROWS_OF_A, SIMD_NEAR_ROWS_OF_B = 128, 2560
 
 # Few strips of A do not repay packing B: two if a row of B has at least so many bytes, four if it has the second
 # number, one always. A tile meets B in pieces of a few cache lines, each in another page: so of a B larger than this
-# share of L2 as many rows are taken at a time as the processor's prefetchers follow. A row is shared by threads, so
-# short ones gain less than nothing on two of them. docs/lab/2026-11-26-flat-products.md has the times.
-#
-# By vectors of 32 bytes all but one strip repay it: time of reading B in place over that of packing it, float64 and
-# float32, one thread, 12 x 8000 x 256 1.23, 1.08, 16 x 8000 x 256 1.28, 1.30, 24 x 8000 x 256 1.33, 1.28, 12 x 1000 x
-# 100 1.14, 1.00, 16 x 2048 x 2048 1.20, 0.99; 6 x 8192 x 256 0.63. Rows that meet in one set of L2 are the exception:
-# 12 x 8192 x 256 float64 0.81, 16 x 8192 x 256 0.88. Measured 2026-11-27: docs/lab/2026-11-27-short-vectors.md.
+# share of L2 as many rows are taken at a time as the processor's prefetchers follow. By vectors of 32 bytes all but one
+# strip repay it, unless rows meet in one set of L2.
 SIMD_ROWS_FOR_TWO_STRIPS, SIMD_ROWS_FOR_FOUR = 4 * KIB, 16 * KIB
 SIMD_ROWS_IN_ONE_SET = 64 * KIB
 SIMD_STREAMED_ROWS, SIMD_NEAR_B_SHARE = 32, 3 / 4
 
 # Up to so many rows of A, with so many times as many terms and columns, B by columns is read in place as the first
-# operand of the transposed product, and the result copied. Time over that of packing B, one thread, 2026-11-26: 16 x
-# 4096 x 4096 float32 0.72, float64 0.77, min_plus 0.69; 32 x 4000 x 4000 0.67, 0.79, 0.72; 64 x 4000 x 4000 0.81, 0.83,
-# 0.82; 16 x 300 x 300 1.0, 0.70, 0.85; 128 x 4000 x 4000 1.15, 0.94, 0.90; but 16 x 20000 x 100 1.35, 1.55, 1.04.
+# operand of the transposed product, and the result copied.
 SIMD_TURNED_ROWS, SIMD_TURNED_TERMS, SIMD_TURNED_COLUMNS = 64, 16, 4
 
 # Most rows of a packed panel of B, where the rows of B are at a bad distance, and a column of A has no more bytes (of
-# elements of 4 or more). Speed of 256 over 512, float32, n = 2048, k = 512, m = 16, 32, 49, 64, 96, 128, 192, 256:
-# 1.16, 1.12, 1.09, 1.10, 1.08, 1.08, 1.06, 1.04; 2048 terms 1.11. At other distances 0.96 to 1.02. Of 256 over 344,
-# float64, 1024 columns and terms, 100 rows 1.03, 200 rows 0.98. Measured as above.
+# elements of 4 or more).
 SIMD_ROWS_AT_BAD_DISTANCE, SIMD_LOW_BYTES = 256, 1024
 
 # Up to this m, n and k a plain product is computed directly, without a plan, on one thread. Where several threads may
 # be used, up to the second: 40 us in float64, as waking them takes 20 to 30 (docs/lab/2026-11-26-many-threads.md).
 SIMD_AT_ONCE, SIMD_AT_ONCE_BESIDE_THREADS = 128, 104
 
-# Up to so many pairs, 10 us, a product on one thread keeps the GIL. Releasing it costs 0.05 to 0.1 us.
+# Up to so many pairs, 10 us, a product on one thread keeps the GIL.
 SIMD_MOST_PAIRS_WITH_GIL = 1 << 19
 
-# A is packed if the distance of its rows is near a multiple of this, since such rows share cache sets. In place,
-# n = 2048 ran at 0.74 of the speed on the Intel machine; on the EPYC at 0.99 to 1.04, at distances of 1 to 64 KiB.
+# A is packed if the distance of its rows is near a multiple of this, since such rows share cache sets.
 SIMD_BAD_STRIDE, SIMD_NEAR = 16 * KIB, 64
 
-# The same for B. Its micro-panel has more rows than a set has ways, and one way of L1 holds 4 KiB. In place, at
-# distances of 4, 8 and 16 KiB and n = 64 to 256: 0.90 to 0.98 for float64, 0.79 to 0.95 for float32. At other
-# distances, 2, 6 and 10 KiB among them, above 1. Measured as SIMD_SMALL.
+# The same for B. Its micro-panel has more rows than a set has ways, and one way of L1 holds 4 KiB.
 SIMD_BAD_STRIDE_B = 4 * KIB
 SIMD_FEW_ROWS = 32
 
 # Columns left over after whole vectors are computed as dot products along k if that is cheaper than one more vector of
-# a tile. That vector takes k steps; a dot product so many for each of its vectors of k, and for its end. Time with the
-# vector over that with 1 column of dot products (256 rows, 11 vectors in place of 10, k = 16, 64, 257, 512): min_plus
-# float32 1.05, 1.08, 1.09, 1.09; float64 1.03, 1.04, 1.04, 1.05; int32 1.01, 1.03, 1.04, 1.06; int8 1.00, 1.04, 1.08,
-# 1.08; plus_times float32 1.07, 1.08 at 64, 257. As many columns as the rule allows: 0.99 to 1.06; the same from 9 rows
-# on. Measured 2026-11-21, one thread, interleaved, on the EPYC above.
+# a tile. That vector takes k steps; a dot product so many for each of its vectors of k, and for its end.
 SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 
 
@@ -118,21 +88,7 @@ class Streams(NamedTuple):
 
 # A matrix that meets a vector: bytes of the shortest rows that are taken one by one, and of the longest ones, of A and
 # of B, if there are no gaps between them. Others are taken eight at a time, and prefetched into L2 so many bytes ahead.
-# A x (x A) by one row, and by eight, of the rate of a sum, float64, one thread: rows of 64 bytes 0.44, 0.80 (0.31,
-# 0.83), 128 0.86, 1.04 (0.63, 0.99), 200 1.17, 0.85 (0.95, 0.89), 800 1.12, 0.41 (0.95, 0.41), 4096 1.16, 0.84 (1.02,
-# 0.79), 12800 0.98, 0.88 (0.89, 0.89), 24000 0.77, 1.04 (0.67, 1.05), 65536 0.77, 1.11 (0.64, 1.07). Rows of 4000
-# bytes, 24000 apart: 0.36, 0.61 (0.34, 0.66). Prefetches into L1, 1 KiB ahead, as before: 0.96 (0.79) at 65536. Eight
-# rows of 8192, 8193, 3000, 8001 float32, two threads, without prefetches: 0.96, 0.96, 0.93, 0.99 (0.97, 0.93, 0.89,
-# 1.02); into L2 1.06, 1.01, 0.97, 1.00 (1.06, 0.96, 0.95, 1.02). Measured 2026-11-23 with intrinsics in C, on the EPYC
-# of docs/lab/2026-11-23-matrix-vector.md. On its Xeon rows taken one by one want prefetches too, of the rows behind:
-# 2 KiB ahead over none, 100 columns, float64 and float32, plus_times A x 1.18, 1.24, x A 1.33, 1.37, min_plus 1.34,
-# 1.26, and 1.04, 1.06; 3000 columns 1.0 to 1.1.
-#
-# A processor of 256-bit vectors wants no prefetch, and fewer rows alone. Over NumPy, float64, one thread, rows of 4000,
-# 8000, 16000 bytes, A x, from memory: alone with prefetches 0.84, 0.78, 0.70, alone without 0.93, 0.85, 0.78, by eight
-# with prefetches 1.00, 0.91, 0.91, by eight without 1.02, 1.06, 1.05; x A, 8000 bytes: 0.81, 0.87, 0.92, 1.10. Rows of
-# 1600 bytes: alone 1.33, by eight 1.04, both without. Measured 2026-11-27 on a Zen 3 of two cores:
-# docs/lab/2026-11-27-short-vectors.md.
+# A processor of 256-bit vectors wants no prefetch, and fewer rows alone.
 SIMD_SHORTEST_ALONE = 192
 SIMD_STREAMS = Streams(16 * KIB, 8 * KIB, 2 * KIB)
 SIMD_STREAMS_OF_SHORT_VECTORS = Streams(3 * KIB, 3 * KIB, 0)
@@ -143,8 +99,7 @@ def streams(vector_bytes: int) -> Streams:
     return SIMD_STREAMS if vector_bytes >= SIMD_LONG_VECTOR else SIMD_STREAMS_OF_SHORT_VECTORS
 
 
-# Bytes of the longest sum of a part of k. It is read and written once every eight rows, so it must stay in L2. Threads
-# share the columns of wider matrices: 128 x 10^6 in two parts of k ran at 0.6 of NumPy, two threads, 2026-11-22.
+# Bytes of the longest sum of a part of k. It is read and written once every eight rows, so it must stay in L2.
 SIMD_LONGEST_SUM = 512 * KIB
 
 # Semirings whose pair is one instruction over floats; logaddexp_plus is computed as a real product.

@@ -11,19 +11,13 @@ from harness.problem import Problem
 from harness.tuning.cpu import KIB
 
 # Fewest pairs for each of several threads, 5 to 10 us: waking one costs about 10 us, and one that still spins 3.
-# Speed over four times as many, 16 threads, called again at once: 160 x 160 x 160 float64 2.4, float32 1.8; 8 x 1000 x
-# 1000 2.5, 1.5; 1000 x 200 x 16 1.8, 1.7 (docs/lab/2026-11-26-many-threads.md).
 SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 18
 
-# The same of a matrix by a vector, whose pairs take as long as reading them. Speed of two threads over one, called
-# again at once: 520 x 520 1.49 (float32), 1.55 (float64), 700 x 700 1.44, 1.69, 1000 x 1000 1.4, 1.3, 30 x 10000 1.59,
-# 1.59, 10 x 100000 1.68, 1.89. Measured 2026-11-23, medians in turns, 2 cores of an EPYC (Zen 4).
+# The same of a matrix by a vector, whose pairs take as long as reading them.
 SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD = 1 << 17
 
 # Fewest pairs of a part where a thread has several, and most parts of a thread. Smaller parts pack more and have more
-# edges. With two threads, n = 500, four parts took 1.04 times as long as two, eight 1.15 times. Where threads of
-# another library spin beside (docs/embedding.md), n = 1000 ran at 0.52 of its speed with two parts, 0.69 with four.
-# Measured 2026-11-22, float64, on the EPYC above.
+# edges.
 SIMD_FEWEST_PAIRS_PER_PART, SIMD_MOST_PARTS_PER_THREAD = 1 << 27, 4
 
 # Parts of a matrix that is read once by several threads.
@@ -33,42 +27,25 @@ SIMD_FEWEST_BYTES_PER_PART, SIMD_MOST_STREAMED_PARTS = 4 << 20, 8
 SIMD_FEWEST_ROWS_PER_SUM = 64
 
 # Up to so many terms memory bounds a product whose C is larger than L2: then C is walked by rows, a strip of A at a
-# time. By micro-panels of B each row of C is met once a panel, a few cache lines at a time. Speed over that order,
-# n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
+# time. By micro-panels of B each row of C is met once a panel, a few cache lines at a time.
 SIMD_FEW_TERMS = 64
 
 # Up to so many terms, from so many bytes of C and of a row of it, and while all rows of B take no more than this, each
-# row of C passes through once, in one run, and is prefetched into L2 so many bytes ahead. Speed over the register tile
-# with a C, one thread, 300, 1000, 4000 or 6000 rows and columns: k = 1 float64 1.21, 1.03, 1.18, float32 1.32, 1.06,
-# 1.22; k = 2 1.10, 1.06, 1.16, and 1.11, 1.11, 1.05; k = 4 0.85, 0.58 (1500), 1.05. Without a C 1.2 to 1.7. B beyond
-# L2, 20 x 200000: 0.57. Prefetches over none, 8191 rows, two threads: 1 KiB ahead 1.18 (float64 and float32), 2 KiB
-# 1.21, 4 KiB 1.24; at 1500 rows the same. Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-matrix-vector.md.
+# row of C passes through once, in one run, and is prefetched into L2 so many bytes ahead.
 SIMD_UPDATE_TERMS, SIMD_UPDATE_AHEAD = 2, 4 * KIB
 SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * KIB, 128, 256 * KIB
 
 # From so many threads, and pairs for each, the threads share panels of B, unless A has fewer rows: panels pass through
-# memory, and without them each thread packs for its own columns. Speed over parts that pack for themselves: 4 threads,
-# n = 500, 700, 1000, float64 1.01, 1.06, 1.09, float32 0.95, 1.16, 1.06, 128 and 300 rows 0.71 to 0.88; 8 threads 1.03,
-# 1.11, 1.04, and 0.90, 1.22, 1.35. With sixteen less of both suffices: n = 350, 400, 500, 700, 1000 float64 0.92, 1.14,
-# 1.14, 1.18, 1.26, float32 0.79, 1.0, 0.97, 1.40, 1.23; 1000 x 1000 x 100 1.65; rows of A, of products with n and k of
-# 1000 to 4096: 64 0.69 to 0.89, 96 0.74 to 0.97, 128 1.27, 200 and 256 1.07 to 1.22, 300 2.1. In turns in one process,
-# Xeon of docs/lab/2026-11-23-scaling.md, 2026-11-26.
+# memory, and without them each thread packs for its own columns.
 SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_FEWEST_ROWS_TO_SHARE = 4, 1 << 25, 640
 SIMD_MANY_THREADS, SIMD_FEWEST_PAIRS_OF_MANY, SIMD_FEWEST_ROWS_OF_MANY = 16, 6_000_000, 192
 
 # Then C is cut into so many parts for each thread, of at least so many strips of rows. The panels of a range take no
-# more memory than this for each thread. Parts of the same columns one after the other, on the processor whose L2 has
-# their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000, 1.03 at 2048. With 8 parts a thread,
-# threads waited for the last part for 7 to 9 % of the time. Speed of 16 over 8, two runs, n = 1000, 1500, 2048, 3000:
-# float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32 1.04 and 1.00, 1.02 and 1.04, 1.04 and
-# 1.05, 1.01 and 1.03. Since parts begin when their panels are packed (2026-11-26), 32 are 0.97 to 1.03 of 16.
+# more memory than this for each thread.
 SIMD_SHARED_PARTS, SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 16, 1 << 23, 4
 
 # A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
-# is cut into so many strips of columns, and for several threads into so many parts a thread. Speed over numpy.matmul
-# (SYRK), n = 300, 12, 16, 24, 32 strips: float64 1.2, 1.28, 1.28, 1.28; at n = 1500 1.00, 0.99, 0.95, 0.93, float32
-# 0.99, 1.04, 1.03, 1.00. Measured 2026-11-22, one thread of a busy EPYC. Since tiles above the diagonal are left out,
-# 6, 10 and 16 strips are alike, and 4 or 8 parts a thread no better than 2 (docs/lab/2026-11-23-batches-cpu.md).
+# is cut into so many strips of columns, and for several threads into so many parts a thread.
 SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS = 96, 16, 2
 
 # Bytes of a row, and rows, that are mirrored at once: as many runs as a processor fetches ahead, and long ones. Time of
@@ -78,9 +55,7 @@ SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS = 96, 16, 
 SIMD_MIRRORED_BYTES, SIMD_MIRRORED_ROWS = 128, 512
 
 # Packing B for a part costs about as much as so many more rows, and reading A as so many more columns. Rows of a part
-# are a multiple of the step by which dot products take rows together. Speed of
-# 2 x 8, 8 x 2, 4 x 4, 1 x 16 parts on 16 threads, n = 300: 1, 0.90, 0.88, 0.87, n = 500: 1.12, 1.10, 1.14, 1.
-# Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-scaling.md.
+# are a multiple of the step by which dot products take rows together.
 SIMD_PACKING_ROWS, SIMD_READING_COLUMNS, SIMD_ROW_STEP = 16, 8, 4
 
 

@@ -116,7 +116,7 @@ def test_tiles_of_16_bits_are_as_low_and_as_narrow_as_c():
     rows = {m: plan("gpu-tensor-core", (m, 12344, 2000), "float32", narrow=narrow).launch.bm for m in (1, 8, 9, 30, 48)}
     assert rows == {1: 8, 8: 8, 9: 16, 30: 32, 48: 48}
     columns = {
-        n: tile in thin_tiles.HALF.columns(12345, n, is_small=False, can_share=True).tile
+        n: tile in [choice.tile for choice in thin_tiles.HALF.candidates(Problem(12345, n, 2000), MEASURED)]
         for n, tile in _tiles_of_columns()
     }
     assert columns == {10: True, 17: False, 48: True}
@@ -209,8 +209,7 @@ def test_every_plan_of_16_bits_is_legal_as_operands_lie(monkeypatch, layout, gap
 def test_a_cluster_is_thought_of_where_it_has_neighbours():
     def clusters(m, n):
         problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
-        candidates = thin_tiles.HALF.candidates(problem, MEASURED)
-        possible = (candidates[int(index)] for index in np.flatnonzero(candidates.is_possible))
+        possible = thin_tiles.HALF.candidates(problem, MEASURED)
         return {choice.cluster for choice in possible if not choice.tile.is_transposed}
 
     assert clusters(5000, 32) == {1, 4}

@@ -14,9 +14,10 @@ from backends.gpu._passes.padding import WIDE, is_aligned
 from backends.gpu._program.operators import semiring_defines
 from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.problem import Problem
+from harness.tuning.device import MEASURED
 
-_THREADS, _BLOCKS = 256, 132 * 16  # quarters.cuh, and blocks enough for any GPU
-SCANNERS = 132 * 8  # blocks that look at the values of a matrix
+_THREADS, _BLOCKS = 256, MEASURED.multiprocessors * 16  # quarters.cuh, and blocks enough for any GPU
+SCANNERS = MEASURED.multiprocessors * 8  # blocks that look at the values of a matrix
 _NOWHERE = np.uint64(0)
 
 

@@ -21,9 +21,7 @@ from harness.tuning import stored
 from harness.tuning.choice.classes import Sizes
 from harness.tuning.measured import Measured
 
-# Farthest measured sizes that speak for others: a factor of 4 in each of m, n, k and the number of products. If each of
-# 531 entries of an H200 is chosen by another one that near, at best a factor of 4 in one size, it takes 1.00 times the
-# time of the best backend in the median, and 1.06 in the worst tenth (2026-11-23). Of real products most are nearer.
+# Farthest measured sizes that speak for others: a factor of 4 in each of m, n, k and the number of products.
 REACH = 8  # quarters of an octave
 
 # A side so long that a longer one changes nothing, in the same steps: 4096 elements. Before sides of 16384 spoke for

@@ -13,12 +13,7 @@ LARGE_BOOLS = 1 << 26
 
 # Tiles of warps for small products of a batch, by their side, by bytes of an element (up to 4, or 8), and by whether a
 # pair is one instruction: tile of a warp (bm, bn), tile of a thread (tm, tn), warps of a block. And the depths of such
-# tiles. Time of all products, us, best of 7 to 30 tilings; cublasGemmStridedBatchedEx (H200, 2026-11-22, device time):
-#   512 x 32^3    float32 plus_times 4.6 (5.1), min_plus 5.1, with 32 x 32 a warp 7.1
-#                 float64 plus_times 8.0 (5.5), 32 x 32 by 2 warps 7.5; min_plus 7.8, with 32 x 32 a warp 14.2
-#   4096 x 16^3   float32 5.3 (12.8), min_plus 5.3; float64 7.0 (15.6), min_plus 8.4
-#   4096 x 8^3    float32 3.5 (15.0), min_plus 3.5
-# Of 2, 4, 8 or 16 warps in a block none is more than 5 % ahead.
+# tiles.
 WARP_TILES = {
     8: {4: (8, 8, 1, 2, 8), 8: (8, 8, 1, 2, 8)},
     16: {4: (16, 16, 2, 4, 8), 8: (16, 16, 4, 2, 8)},

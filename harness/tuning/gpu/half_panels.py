@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from harness.plan import WARP, Launch
 from harness.problem import Problem
 from harness.tuning.device import Device, odd_granules
-from harness.tuning.gpu.family import Choice, Tile, in_memory
+from harness.tuning.gpu.family import Choice, Tile
+from harness.tuning.gpu.tile_model import in_memory
 
 # Rows of a panel, steps of k of an instruction and its columns, elements of 16 bytes, bytes of an element and of a sum.
 ROWS, STEP, COLUMNS, GRANULE, NARROW, WIDE = 16, 16, 8, 8, 2, 4
@@ -16,8 +17,7 @@ ROWS, STEP, COLUMNS, GRANULE, NARROW, WIDE = 16, 16, 8, 8, 2, 4
 # Bytes by which a panel may begin within a granule, and fragments of its last row reach beyond it.
 SLACK = GRANULE * NARROW + STEP * NARROW
 
-# Elements of the shortest rows that are brought one by one. Time over that of whole panels, 8 columns, 16-bit elements:
-# 16 steps of k 2.0, 48 2.0, 192 0.6 (H100 and H200, 2026-11-26).
+# Elements of the shortest rows that are brought one by one.
 SHORTEST_ROW_ALONE = 128
 
 # Registers of a thread beside its sums, and most blocks of a multiprocessor.
@@ -26,13 +26,11 @@ BESIDE_SUMS, MOST_RESIDENT = 48, 8
 # C that panels are thought of for: most columns, fewest rows, and how many times as many rows as columns.
 NARROWEST, FEWEST_ROWS, TALL = 72, 1024, 4
 
-# Where rows are whole granules, tiles are fast: most columns there, and most elements of B. Time over that of tiles,
-# by n and k: 40, 264 0.74; 48, 64 0.8; 56, 200 1.07; 48, 448 1.57; 40, 800 2.2; 64, 64 1.7; 64, 200 1.8 (H100, H200).
+# Where rows are whole granules, tiles are fast: most columns there, and most elements of B.
 NARROWEST_OF_GRANULES, MOST_OF_GRANULES = 56, 11_000
 
 # Warps of a block: the first if C then has so many blocks and they fit. With one stage, since the warps of a
-# multiprocessor wait at different times. Time over that of the best of 5 such plans, 264 products (H100, 2026-11-26):
-# these 1.02, always 8 warps 1.03, 4 warps 1.04, two stages 1.05; panels of 32 rows 1.08 to 1.13.
+# multiprocessor wait at different times.
 WARPS, LEAST_SHARE_OF_BLOCKS, STAGES = (8, 4), 2, 1
 
 # The time of a product, fitted to 581 launches (H100 and H200, 2026-11-26): of a launch [s]; bytes of A and B in a
@@ -41,8 +39,7 @@ WARPS, LEAST_SHARE_OF_BLOCKS, STAGES = (8, 4), 2, 1
 LAUNCH_S, FAR, NEAR, WRITE = 1.68e-6, 4.44e12, 6.84e12, 4.3e12
 STEP_S, B_BYTE_S, PANEL_S, NORM = 4.8e-10, 9.9e-11, 4e-7, 0.75
 
-# Of that time, as the models of other tiles say too little for such products: with 1, 0.9, 0.8 the choice takes 1.019,
-# 1.014, 1.0135 of the time of the fastest.
+# Of that time, as the models of other tiles say too little for such products.
 SHARE = 0.9
 
 

@@ -42,14 +42,8 @@ class ResidueNumbers(NamedTuple):
 
 
 # float64: 17 moduli would need more than 63 bits of an integer, and 12 reach the bound of ordinary sums on no data up
-# to k = 8192. The product of spreads is 1.6 for normal data, 4.5 for (u - 1/2) exp(z), 80 for (u - 1/2) exp(2 z); u
-# uniform, z normal. With these limits and the trial, no emulated product of 50 families of data had larger errors than
-# a float64 sum, greatest or root mean square (NumPy, k = 256 to 4096; cuBLAS on an H200 at 2048 to 8192; 2026-11-22).
-# Each further modulus makes the error 14 times smaller; so elements may be small that much, and more data are proven.
-# With 1/4, normal vectors have 0.80 large elements and are proven from k = 310 on; with 1/16, (u - 1/2) exp(z) is from
-# k = 320 on.
-# float32: the same errors in units of u as float64 has with a modulus more, and integers below 2^32.
-# Native rates: cuBLAS on an H200, 2026-11-22.
+# to k = 8192. Each further modulus makes the error 14 times smaller; so elements may be small that much, and more data
+# are proven. float32: the same errors in units of u as float64 has with a modulus more, and integers below 2^32.
 NUMBERS = {
     "float64": ResidueNumbers(
         53,
@@ -66,9 +60,7 @@ NUMBERS = {
 }
 
 # Rates of an H200, for the rule from which shapes on residues pay: int8 tensor cores [operations/s], the passes
-# [bytes/s], and the time of trial, gate and launches that return at once [s]. float64 over cuBLAS: 0.92 at n = 2048,
-# 1.00 at 2400, 1.43 at 4096, 1.65 at 8192 x 4096 x 8192, 1.09 at 8192 x 8192 x 1024; of squares the rule admits those
-# of n = 2200 and more (in turns, 2026-11-22).
+# [bytes/s], and the time of trial, gate and launches that return at once [s].
 INT8_RATE, PASS_RATE, LAUNCHES = 1.4e15, 3.3e12, 50e-6
 
 # Part of a GPU's memory that one panel of columns may take for residues; beyond it there are several panels.

@@ -9,14 +9,10 @@ from harness.tuning.device import Device, odd_granules
 # Bytes that a copy takes at once, and of the elements that panels are for.
 GRANULE_BYTES, SIZES = 16, (4, 8)
 
-# C and k that panels are for. Time of tiles over theirs, geometric means of 75 products with 3,000 to 400,000 rows and
-# up to 600 terms (H100, 2026-11-26), by columns up to 2, 4, 8, 12: plus_times float32 1.8, 1.8, 1.4, 1.24, float64 2.5,
-# 1.4, 1.55, 1.13; min_plus float32 1.9, 2.2, 1.45, 1.27, int32 3.9, 3.4, 1.9, 1.7; max_min float64 4.5, 2.1, 2.1, 1.56.
-# Up to 16, 24, 32, 64: 0.86 to 1.1, 1.0, 0.8 to 1.1, 0.86 (min_plus 1.3).
+# C and k that panels are for.
 MOST_COLUMNS, FEWEST_ROWS, MOST_TERMS = 12, 3000, 600
 
-# By these panels are chosen: 1.03 of the time of the fastest of up to 12 for those products, at most 1.23. Always one
-# row of a thread and four warps 1.10, two rows and four warps 1.10, one and eight 1.17.
+# By these panels are chosen.
 LONG, MIDDLE, MANY_ROWS, SOME_ROWS = 200, 24, 40_000, 20_000
 
 # Bytes of the sums of a thread, its registers beside them, and most blocks of a multiprocessor.

@@ -29,19 +29,9 @@ LARGEST_BLOCK_SIDE = 32
 # How tiles that cross the edge of C are handled on the rungs below gpu-tuned, unless the user chooses.
 DEFAULT_EDGE = "redirected"
 
-# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below it redirects. Of
-# the rate at 4096 over float32, padded to redirected: 0.93 to 0.91 at 4097, 0.92 to 0.85 at 4100; 0.72 to 0.72 at 2049,
-# 0.87 to 0.93 at 2047, 0.36 to 0.38 at 1025 (H200, 2026-11-21, experiments/gpu_edges.py). The second: plus_times over
-# float32, if no size is less, since blocks share its left-over tiles. Of cuBLAS, padded to redirected: 0.98 to 0.90 at
-# 2501, 1.04 to 0.97 at 2750, 1.06 to 1.03 at 3001, 1.03 to 0.97 at 3500, 1.11 to 1.13 at 2250. Redirected, the operands
-# of 84 products in 1024 lie in one bank of registers; padded, of 15 (same day).
-#
-# Half the harmonic mean of m and n, the uses of an element, is at least PADDED_USES: a copy moves 8 bytes of an element
-# of float32, 2e-12 s, and saves about 5 % of its pairs, 2e-15 s each. Of cuBLAS, redirected to padded: 300 x 7000 x 500
-# 1.08 to 0.83, 31 x 5000 x 5000 1.18 to 0.36 (H200, 2026-11-22).
-#
-# plus_times over float32 whose left-over tiles are shared is padded from 1780 on: 1.04 to 0.97 at 1797, 1.08 to 1.00 at
-# 1893, 1.02 to 0.97 at 2222, 1.07 to 0.98 at 2381; where none are shared 0.90 to 0.94 at 2033 (same day).
+# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below it redirects. The
+# second: plus_times over float32, if no size is less; the third: if its left-over tiles are shared. Half the harmonic
+# mean of m and n, the uses of an element, is at least PADDED_USES.
 PADDED_FROM, PADDED_FUSED_FROM, PADDED_SHARED_FROM, PADDED_USES = 4000, 2500, 1780, 800
 
 # gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have. gpu-row: a column of B, in
@@ -76,14 +66,11 @@ SMALL_TILE = 16
 # meets each bank of shared memory once.
 LANES_K = 8
 
-# Rows of C from which a B by columns is turned first, and not copied one by one. Copied so, products of plus_times over
-# float32 take 1.11 times as long at n = 4096, 1.07 at 1501 and 1.05 at 1000; to turn B takes 0.02, 0.04 and 0.08 of the
-# time there (H200, 2026-11-24).
+# Rows of C from which a B by columns is turned first, and not copied one by one.
 TURNED_FROM = 1024
 
 # Order of products of plus_times over float32 where a thread has four columns, unless its tile is wider than high and
-# rows of C are aligned. Time by it over that by order 2: 802^3 0.98, 1531^3 0.98, 5000 x 333 x 333 0.97, 40000 x 20 x
-# 301 0.98; 2500 x 2500 x 31 1.04, 400 x 400 x 8000 1.02, and with eight columns 1001^3 1.02 (H200, 2026-11-24).
+# rows of C are aligned.
 ORDER_OF_NARROW, NARROW_COLUMNS, ROW_BYTES = 0, 4, 16
 
 Options = dict[str, int | str]
@@ -104,17 +91,10 @@ _MANY_8 = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
 _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 _TRIANGLE_8 = Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=2)
 
-# Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none. 1024^3 in
-# float16 took 0.0542 ms shared and 0.0507 not, int16 0.0717 and 0.0599. 512^3, of 64 tiles, took 0.0160 and 0.0292
-# against 0.0284 and 0.0367 in larger tiles (H200, 2026-11-21).
+# Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none.
 NEARLY_ALL, LEAST_SHARED = 0.875, 1024
 
-# By kind of product (`kind_of`). The study, of cuBLAS or of the ceiling at n = 4096: "4 fused" 0.97, "4 float" 0.83,
-# "8 fused" 0.41 (0.92 of what SIMT can), "8" 1.03. Blocks and orders were tried again with the kernels themselves on an
-# H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096. Then again, at 4096:
-#   4 fused  7 orders, groups of 4 to 32 (all alike), 2 to 8 blocks, 2 and 3 stages, 9 tiles: order 2 is 4 % ahead
-#   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
-#   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
+# By kind of product (`kind_of`): what was fastest among 4 to 9 tiles, 7 orders and 2 to 8 blocks.
 TUNED = {
     "4 fused": TunedTiles(_MANY_4, _FEW_4, 4, 2, 4, _MIDDLE_4),
     "4 float": TunedTiles(_MANY_4, _FEW_4, 3, 1, triangle=_MIDDLE_4),

@@ -14,17 +14,9 @@ from harness.plan import Launch, count_tiles
 from harness.problem import Problem
 from harness.tuning.device import Device
 
-# A wave is a tile on each multiprocessor. Blocks share the tiles that whole waves leave
-# over where `sharing` says so. Its costs are steps of k of a wave (42 ns over float32): fold.cu itself, and each sum of
-# a share (4.5 us, 11 ns). WAIT: how long the last blocks wait for each other, in shares. LEAST_GAIN: in waves. H200,
-# 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
-#   4096, 68 of 132 left over   0.999 and 0.997 (11), 0.997 (5, 7), 0.996 (15) to 0.968
-#   8192, 8   1.016 (16), 1.012 (64) to 1.005     5120, 32   1.103 (33) to 1.074     3072, 96   1.121 (11) to 1.086
-# with no more tiles than fit at once, the left-over ones shared, or all:
-#   1152, 30   0.98 (4), 0.65 (8) to 0.70     1536, 24   1.11 (4), 0.88 (8) to 0.94
-#   1280, all   1.07 (3) to 0.90     1792, all   1.06 (2) to 1.15     2048, all   0.89 (2) to 0.95
-# and at 4096 of the ceilings of min_plus: int32 0.952 (11) to 0.923, float32 0.986 (11) to 0.957, float64 1.035 (7) to
-# 1.008; int32 at 2048, 0.74 (4) to 0.86, where most of a wave is left over and sharing gains nothing.
+# A wave is a tile on each multiprocessor. Blocks share the tiles that whole waves leave over where `sharing` says so.
+# Its costs are steps of k of a wave: fold.cu itself, and each sum of a share. WAIT: how long the last blocks wait for
+# each other, in shares. LEAST_GAIN: in waves.
 FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
 
 # Most shares of a tile, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
@@ -36,27 +28,17 @@ FOLD_BLOCK, FOLD_EACH, FOLD_THREADS = 256, 4, 1 << 16
 FOLD_LINES, FOLD_LEAST = 32, 4
 
 # Fewest steps of k in a share where blocks share k: with large tiles, and with small ones.
-# Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
-# (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
 LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 
-# Fused products of so many large tiles, about one to two waves, share all of their tiles. A whole tile alone on its
-# multiprocessor hides no latency, and shares beside it wait for it. A ragged C takes small tiles, each by a number of
-# blocks from MIDDLE_SHARES; a C of whole small tiles takes large ones, if they are more than a wave. H200, 2026-11-21,
-# 25 sizes up to 1450, of cuBLAS over float32, this to sharing only the left-over large tiles:
-#   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
-#   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70
-#   whole: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
-# Sharing only the left-over tiles is 0 to 2 % better at 1000 to 1023, nearly a full wave, and 2 to 5 % at 1500 to 1800.
-# min_plus gains less than 5 %, at most sizes nothing.
-# 91 large tiles, 769 to 832: small ones by 3, 1.16 to 0.99 at 776, 1.11 to 0.95 at 818 (H200, 2026-11-22).
+# Fused products of so many large tiles share all of their tiles. A whole tile alone on its multiprocessor hides no
+# latency, and shares beside it wait for it. A ragged C takes small tiles, each by a number of blocks from
+# MIDDLE_SHARES; a C of whole small tiles takes large ones, if they are more than a wave.
 MIDDLE = ((0.685, 0.695), (0.875, 0.935), (1.001, 2.125))  # waves
 MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 3, 4), (2, 3, 4, 5, 6), 0.03, 0.005
 
 # Ragged squares of plus_times over float32, by their lines of RAGGED_LINE: the fastest of these tiles, blocks of a
 # multiprocessor and shares of k. A line is what the sides of all tiles are multiples of, so that the tiles of a C of as
-# many lines are as many. k may be shorter or longer than the sides by this factor. Over cuBLAS, 55 sizes from 641 to
-# 2400, by this to by the rules below (H100, 2026-11-25): 1.06 to 1.00, below 0.93 two to ten of them.
+# many lines are as many. k may be shorter or longer than the sides by this factor.
 RAGGED, RAGGED_LINE, RAGGED_K = Path(__file__).with_name("ragged_measured.json"), 32, 1.25
 RAGGED_TILES = (
     Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2),
@@ -68,13 +50,7 @@ RAGGED_TILES = (
 )
 
 # A triangle of up to so many waves of `TunedTiles.triangle` takes these tiles: its diagonal cuts less off them. With
-# hardly more tiles than a wave has, blocks share all of them. us of a triangle by large tiles to these (shares of k),
-# H200, 2026-11-27:
-#   min_plus float32   800  41.5 to 36.7 (10)   1000  68.8 to 63.5 (10)   1200  112 to 94 (2)    1500  164 to 158 (3)
-#                     1800  293 to 252 (3)      2000  337 to 328 (1)      2400  558 to 532 (8)   3000  966 to 976 (9)
-#   max_min float32   1000  99 to 87 (10)       1500  261 to 255 (3)
-#   min_plus int32     800  47.8 to 42.9 (10)   1000  68.2 to 65.9 (10)   1500  156 to 157 (3)   1800  290 to 251 (3)
-#   min_plus float64  1000  151 to 126 (7)      1500  399 to 380 (9)      1800  760 to 639 (5)
+# hardly more tiles than a wave has, blocks share all of them.
 TRIANGLE_WAVES, SCARCE_WAVES, SHARES_OF_SCARCE = 7, 1.25, 10
 
 # A wave so long that all tiles are left over.

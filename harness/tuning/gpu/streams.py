@@ -21,9 +21,6 @@ class Strip(NamedTuple):
 
 
 # Strips by bytes of an element: of rows that all begin at multiples of SECTOR bytes, and of others, each from an n on.
-# Microseconds, H200, 2026-11-24: float64 at 16384 266 by the first of these, 271 by 2 tiles, 265 by 16 warps and 8
-# tiles; at 8192 70.2, 72.9 by 4 warps and 1 tile. At 20001 401, by the strips of whole rows 454; at 10001 106 and 115.
-# float32 at 16384 131.9, at 8192 37.4; at 10001 58.2.
 SECTOR = 32
 _SMALL = Strip(64, 8, 8, 1, 1536)
 SYMV = {

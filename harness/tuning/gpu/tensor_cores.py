@@ -26,12 +26,7 @@ class TensorCoreNumbers(NamedTuple):
 
 NEVER = 1 << 31
 
-# By the dtype of A and B. float64: 64 x 64 tiles 0.82 at 1024, the large ones 0.55. Four stages instead of three: 0.95
-# to 0.93, 0.925 to 0.92 at 8192 (the kernel itself, 2026-11-21).
-# float32, by mma.sync: 1.05. bool: 4.2 times `gpu-bits`.
-# 16-bit: 0.99 at 4096 and 1.00 at 8192; 128 columns 0.95 there, but 0.83 to 0.76 at 3072 (2026-11-21).
-# Padding against element-wise reading, of cuBLAS: float64 1.12 to 1.21 at 4097, 0.82 to 0.91 at 2049, 0.85 to 0.94 at
-# 1025, 1.21 to 1.30 at 8193; float32 1.14 to 0.91 at 4097 (the kernels themselves, 2026-11-21).
+# By the dtype of A and B.
 NUMBERS = {
     "float64": TensorCoreNumbers(
         Launch(bm=128, bn=128, bk=16, wm=64, wn=32, tm=8, tn=8, stages=4),
@@ -62,9 +57,7 @@ _BYTES = TensorCoreNumbers(
     Launch(bm=128, bn=128, bk=128, tm=8, tn=8, stages=6),
     0,
 )
-# Fewest pairs of elements of so many bytes for which digits pay; below, gpu-tuned is as fast. Its time over that of
-# digits at n = 256, 512, 768, 1024 (H200, 2026-11-22): 1 byte 0.91, 1.6, -, 6.3; 2 bytes 0.87, 1.3, 2.8, 4.3; 4 bytes
-# 0.66, 0.86, 1.5, 2.3; 8 bytes 0.71, 1.09, 2.0, 2.8.
+# Fewest pairs of elements of so many bytes for which digits pay; below, gpu-tuned is as fast.
 DIGITS_FROM = {1: 1 << 25, 2: 1 << 25, 4: 1 << 28, 8: 1 << 27}
 INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 NUMBERS |= dict.fromkeys(INTEGERS, _BYTES)
@@ -75,15 +68,11 @@ EDGE_LINES = 4
 # Steps of k of an instruction in float64, and between two flushes of 3xTF32 by mma.sync.
 DEPTH = {"float64": 4, "float32": 8}
 
-# float64 by mma.sync, all tiles whole: instructions of 8 steps, which spill if a tile crosses the edge. 0.96 to 0.99
-# of cuBLAS at 4096, 0.93 at 8192; with NUMBERS 0.95 to 0.98, 0.925 (interleaved, chip cool and hot; 2026-11-21).
+# float64 by mma.sync, all tiles whole: instructions of 8 steps, which spill if a tile crosses the edge.
 WHOLE_TILES, WHOLE_DEPTH = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=4), 8
 
-# On Hopper (whole products, interleaved, 2026-11-21). float64, tiles fetched by the copy engine, of cuBLAS: 0.985 to
-# 0.975 at 4096, 0.99 to 0.94 at 8192, 1.25 to 1.21 at 4097, 1.32 to 1.28 at 8193; 4 stages 0.98, instructions of 8
-# steps 0.97, 64 x 32 a warp 0.96. float32, 3xTF32 by wgmma to mma.sync, and the tiles from which it is faster: 1.05 to
-# 1.05 at n = 1024 (64 tiles), 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096. bool: 10.4 us to 12.2 at 1536 (72 tiles), 9.1
-# to 8.6 at 1024; clusters of two, 128 columns and 6 stages are no faster.
+# On Hopper: float64 by tiles that the copy engine brings, float32 by three TF32 products by wgmma, and the tiles from
+# which those are faster.
 HOPPER_TILES = {
     "float64": Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=6),
     "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
@@ -93,9 +82,7 @@ HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
 # Dtypes of A and B, and the instructions, whose kernels read columns as they lie. If so many rows or columns of C use
-# an operand, float64 is faster of rows, which a pass makes. Time by columns to turned (H200, 2026-11-24), of tiles that
-# the copy engine brings: B 1.05 at 4096, 0.85 at 500 x 500 x 20000; A 1.03 and 0.78. Of the others: B 1.12 at 1501 x
-# 1503 x 1502, where C is large both ways, and 0.33 to 0.4 where it is thin; A is never slower.
+# an operand, float64 is faster of rows, which a pass makes.
 BY_COLUMNS = {
     ("float64", "mma"),
     ("float64", "tma"),
@@ -130,20 +117,16 @@ PACKED_ROWS, PACKED_WORDS, PACKED_COLUMNS, PACKED_RUN = 4, 8, 128, 64
 SPLIT_SIDE = 32
 DIGIT_ROWS, SHIFTED_LINES, DIGIT_LINES, DIGIT_STEPS = 4, 8, 32, 128
 
-# Large tiles of float64 are taken if they keep multiprocessors busy for this part of their waves. Large to small, of
-# cuBLAS: 1.04 to 0.92 at n = 1408 (121 tiles, 0.92 of a wave), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at
-# 1152 (81, 0.61 of one).
+# Large tiles of float64 are taken if they keep multiprocessors busy for this part of their waves.
 BUSY = 0.7
 
-# Fewest uses of an element, half the harmonic mean of m and n, for which splitting pays. The pass moves 12 bytes an
-# element, 3e-12 s; wgmma saves 2.3e-14 s a pair of elements. Both are even at 133 by arithmetic, not measured.
+# Fewest uses of an element, half the harmonic mean of m and n, for which splitting pays.
 SPLIT_USES = 256
 
-# Time of a tile with 128 columns over one with 256: 0.52, and its loss at the ends of rows.
+# Time of a tile with 128 columns over one with 256, and its loss at the ends of rows.
 HALF_TILE = 0.57
 
-# Tiles of the kernel for values that TF32 cannot split. It is always launched, and mostly returns at once. That costs
-# by the block: at n = 4096 0.043 ms with 256 threads in each, 0.024 with 1024.
+# Tiles of the kernel for values that TF32 cannot split. It is always launched, and mostly returns at once.
 CAREFUL = Launch(bm=32, bn=32)
 
 # Rows of tiles that are walked through column by column: of mma.sync; of wgmma, whose clusters are several of them.

@@ -1,7 +1,7 @@
 """Products on a GPU that are thin, flat or deep: which ones, and what was fastest near those that were measured.
 
 Near a product of ``thin_measured.json`` the fastest launch there is taken; elsewhere the candidate of least time
-(`family`; its numbers are in `thin_tiles`).
+(`tile_model`; its numbers are in `thin_tiles`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 
 from harness.problem import Problem
 from harness.tuning.device import Device
-from harness.tuning.gpu.family import Choice, TileFamily, is_ragged
+from harness.tuning.gpu.family import Choice
+from harness.tuning.gpu.tile_model import TileFamily, is_ragged
 from harness.tuning.measured import Measured
 
 # The fastest tile, shares, blocks of a cluster and stagger of measured products, by dtype of A and B and sizes. They

@@ -1,69 +1,38 @@
-"""Tiles of products on a GPU that are thin, flat or deep, with their rates, and the costs beside: data of `thin`.
+"""Families of tiles for products on a GPU that are thin, flat or deep.
 
-Fitted to launches chained in a graph, operands in L2 where they fit: the logarithms of modelled over measured times,
-those near the fastest of each shape counted most. Float64: 4,330 launches of 96 shapes (H200, 2026-11-24); float32:
-1,470 of 123 (H100, 2026-11-25); 16-bit elements: 10,000 of 313 (H100 and H200, 2026-11-25), the rate of memory being
-between theirs. `tests/gpu/test_thin_sweep.py` holds the choices against launches.
+Tiles, rates and costs are in ``thin_tiles.json``: bm, bn, bk, wm, wn, tm, tn, stages, 10^12 pairs a second, warps of a
+multiprocessor that reach them, blocks that fit, slices (`family.Tile`). They are fitted to launches chained in a graph,
+operands in L2 where they fit: the logarithms of modelled over measured times, those near the fastest of each shape
+counted most (docs/lab/2026-11-28-tuning-constants.md). `tests/gpu/test_thin_sweep.py` holds the choices against
+launches.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from harness.plan import WARP, Launch
-from harness.tuning.gpu.family import Costs, Stagger, Tile, TileFamily
+from harness.tuning.gpu.family import Costs, Stagger, Tile
+from harness.tuning.gpu.tile_model import TileFamily
+
+_FITTED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
-def _tile(sizes: tuple[int, ...], rate: float, warps: float, blocks: int, slices: int = 1) -> Tile:
+def _tile(numbers: list[Any]) -> Tile:
+    *sizes, rate, warps, blocks, slices = numbers
     return Tile(Launch(*sizes), rate * 1e12, warps, blocks, slices)
 
 
+def _family(name: str, **more: Any) -> TileFamily:
+    fitted = _FITTED[name]
+    return TileFamily(tuple(map(_tile, fitted["tiles"])), Costs(**fitted["costs"]), **more)
+
+
 # gpu-tuned, elements of 4 bytes, over float32. Narrow tiles along m cost more: each element of A is copied by itself.
-SIMT_4 = TileFamily(
-    (
-        _tile((8, 128, 16, 8, 128, 4, 8, 4), 16.84, 2, 8),
-        _tile((16, 256, 16, 16, 64, 4, 8, 3), 27.33, 4.55, 4),
-        _tile((32, 32, 32, 16, 32, 4, 4, 3), 20.08, 4.53, 8),
-        _tile((32, 128, 16, 32, 32, 8, 4, 3), 27.14, 5.62, 4),
-        _tile((64, 16, 8, 64, 16, 8, 4, 2), 12.19, 5.7, 8),
-        _tile((64, 16, 16, 32, 16, 4, 4, 3), 9.838, 2.77, 10),
-        _tile((64, 24, 8, 64, 24, 4, 12, 3), 16.23, 3.54, 8),
-        _tile((64, 24, 16, 64, 24, 4, 12, 2), 13.52, 3.3, 8),
-        _tile((64, 24, 16, 64, 24, 4, 12, 3), 11.91, 2.85, 8),
-        _tile((64, 32, 16, 32, 32, 8, 4, 3), 22.79, 6.65, 6),
-        _tile((64, 64, 16, 32, 32, 8, 4, 3), 24, 5.17, 4),
-        _tile((64, 128, 16, 32, 64, 8, 8, 2), 27.43, 5.55, 4),
-        _tile((96, 96, 16, 32, 96, 8, 12, 2), 27.18, 9.24, 4),
-        _tile((128, 16, 16, 64, 16, 8, 4, 2), 9.899, 2.49, 8),
-        _tile((128, 16, 16, 64, 16, 8, 4, 3), 8.93, 2.14, 6),
-        _tile((128, 24, 8, 64, 24, 4, 12, 2), 14.14, 4.68, 8),
-        _tile((128, 24, 8, 64, 24, 4, 12, 3), 14.02, 3.43, 8),
-        _tile((128, 32, 16, 32, 32, 8, 4, 3), 20.73, 5.14, 4),
-        _tile((128, 32, 32, 32, 32, 8, 4, 2), 19.97, 4.51, 3),
-        _tile((128, 64, 16, 64, 32, 8, 8, 2), 25.48, 5.6, 4),
-        _tile((256, 16, 8, 64, 16, 8, 4, 3), 10.11, 4.11, 4),
-        _tile((256, 24, 16, 64, 24, 4, 12, 3), 10.87, 4.08, 4),
-        _tile((256, 32, 16, 32, 32, 8, 4, 3), 18.28, 6, 2),
-    ),
-    Costs(
-        launch_s=2.076e-06,
-        wave_s=8.982e-08,
-        read=4.172e12,
-        write=3.119e12,
-        near=5.572e12,
-        fetch=7.062e12,
-        asked_s=9.634e-11,
-        ends=2.981,
-        ragged_a=1.029,
-        ragged_b=1.038,
-        ragged_c=1.419,
-        fold_s=2.369e-06,
-        fold_byte_s=3.299e-13,
-        norm=1.797,
-    ),
-    least=32,
-    stagger=Stagger(tall=16),
-)
+SIMT_4 = _family("SIMT_4", least=32, stagger=Stagger(tall=16))
 # Elements of 8 bytes: 32 sums of a thread leave registers for three blocks.
 SIMT_8 = replace(
     SIMT_4,
@@ -74,182 +43,16 @@ SIMT_8 = replace(
     ),
     itemsize=8,
 )
-
 # gpu-tensor-core over float64, by mma.sync. Three stages of 64 x 64 leave room for three blocks. Wide tiles are for a
-# flat C: few blocks read the same rows of A, and there are at most as many as multiprocessors (20 x 40000 x 300 by 320
-# columns 0.88 of cuBLAS, by 128 0.75). Those of 64 by 80, 80 by 64 and 96, 112 by 64, 96 by 64 leave less of C empty.
-DOUBLE = TileFamily(
-    (
-        _tile((16, 128, 16, 16, 32, 4, 4, 4), 18.27, 6.2, 2),
-        _tile((32, 128, 16, 32, 32, 8, 4, 4), 23.02, 3.65, 2),
-        _tile((48, 64, 16, 48, 16, 6, 4, 3), 22.83, 5.44, 2),
-        _tile((48, 128, 16, 48, 32, 6, 8, 3), 26.26, 4.73, 2),
-        _tile((32, 64, 16, 16, 32, 4, 4, 4), 20.14, 5.07, 2),
-        _tile((32, 32, 16, 16, 16, 4, 2, 4), 14.28, 5.84, 2),
-        _tile((128, 8, 16, 32, 8, 4, 2, 4), 6.553, 3.98, 2),
-        _tile((128, 16, 16, 32, 16, 4, 4, 4), 11.73, 5.7, 2),
-        _tile((64, 32, 16, 32, 16, 4, 4, 4), 19.86, 5.96, 2),
-        _tile((64, 32, 32, 32, 16, 4, 4, 3), 19.36, 5.54, 2),
-        _tile((128, 32, 16, 32, 32, 8, 4, 3), 22.3, 5.72, 2),
-        _tile((64, 64, 16, 32, 32, 8, 4, 4), 24.84, 4.78, 2),
-        _tile((128, 64, 16, 32, 32, 8, 4, 3), 25.48, 7.68, 1),
-        _tile((32, 128, 16, 32, 32, 8, 4, 3), 22.8, 4.84, 3),
-        _tile((48, 192, 16, 48, 32, 6, 8, 3), 21.22, 4.94, 2),
-        _tile((32, 256, 16, 32, 32, 8, 4, 3), 23.99, 6.72, 1),
-        _tile((64, 64, 16, 32, 32, 8, 4, 3), 24.65, 5.3, 3),
-        _tile((32, 320, 16, 32, 40, 4, 10, 4), 23.58, 4, 1),
-        _tile((32, 192, 24, 32, 24, 4, 6, 4), 22.38, 4, 1),
-        _tile((48, 192, 16, 48, 24, 6, 6, 4), 24.21, 4, 1),
-        _tile((48, 256, 16, 48, 32, 6, 8, 3), 24.99, 4, 1),
-        _tile((64, 80, 16, 32, 40, 4, 10, 4), 23.26, 5.23, 2),
-        _tile((64, 160, 16, 32, 40, 4, 10, 4), 23.19, 4, 1),
-        _tile((80, 64, 16, 80, 16, 10, 4, 4), 25.14, 2, 2),
-        _tile((80, 96, 16, 80, 24, 10, 6, 3), 26.81, 5.08, 2),
-        _tile((96, 64, 16, 48, 32, 6, 8, 4), 26.45, 2, 2),
-        _tile((112, 64, 16, 112, 16, 14, 4, 4), 24.3, 2, 2),
-        _tile((128, 8, 32, 32, 8, 4, 2, 4), 7.168, 2, 1),
-        _tile((128, 24, 16, 32, 24, 4, 6, 4), 15.47, 4.45, 2),
-        _tile((128, 40, 16, 32, 40, 4, 10, 3), 22.65, 5.33, 2),
-        _tile((256, 16, 16, 32, 16, 4, 4, 4), 12.08, 4, 1),
-    ),
-    Costs(
-        launch_s=2.555e-06,
-        wave_s=5.461e-07,
-        read=4.117e12,
-        write=3.936e12,
-        ends=19.06,
-        ragged_a=1,
-        ragged_b=1.004,
-        ragged_c=2.6,
-        fold_s=8e-07,
-        fold_byte_s=4.821e-13,
-        norm=2.012,
-        speed="double",
-    ),
-    stagger=Stagger(flat=16, tall=16),
-    itemsize=8,
-)
+# flat C: few blocks read the same rows of A, and there are at most as many as multiprocessors.
+DOUBLE = _family("DOUBLE", stagger=Stagger(flat=16, tall=16), itemsize=8)
 # The same with a tile that the copy engine of Hopper brings, for aligned rows.
-DOUBLE_TMA = replace(DOUBLE, tiles=(*DOUBLE.tiles, _tile((128, 128, 16, 32, 64, 8, 8, 6), 32.93, 8.08, 1)))
-# float32, of three TF32 products (2026-11-22).
-SINGLE = TileFamily(
-    (
-        _tile((16, 128, 32, 16, 32, 4, 4, 4), 12, 8, 2),
-        _tile((32, 128, 32, 32, 32, 8, 4, 3), 18, 8, 2),
-        _tile((128, 16, 32, 32, 16, 4, 4, 4), 10, 8, 2),
-        _tile((128, 32, 32, 32, 32, 8, 4, 3), 16, 8, 2),
-        _tile((64, 64, 32, 32, 32, 8, 4, 3), 22, 8, 2),
-    ),
-    Costs(speed="half"),
-    pad=8,
-)
-
+DOUBLE_TMA = replace(DOUBLE, tiles=(*DOUBLE.tiles, _tile([128, 128, 16, 32, 64, 8, 8, 6, 32.93, 8.08, 1, 1])))
+# float32, of three TF32 products.
+SINGLE = _family("SINGLE", pad=8)
 # 16-bit elements, by wgmma. Tiles of rows that no instruction has, 64 or 128, are computed transposed.
-HALF = TileFamily(
-    (
-        _tile((8, 64, 64, 0, 0, 1, 4, 6), 84.88, 7.06, 2),
-        _tile((8, 64, 64, 0, 0, 1, 4, 16), 51.07, 6, 1),
-        _tile((8, 128, 64, 0, 0, 1, 8, 6), 96.39, 4.28, 2),
-        _tile((8, 192, 64, 0, 0, 1, 12, 9), 98, 6, 1),
-        _tile((8, 256, 64, 0, 0, 1, 16, 6), 98.95, 6, 1),
-        _tile((16, 64, 64, 0, 0, 1, 4, 16), 86.22, 6, 1),
-        _tile((16, 128, 64, 0, 0, 1, 8, 6), 144.4, 6, 2),
-        _tile((16, 128, 64, 0, 0, 1, 8, 9), 119.2, 6, 1),
-        _tile((16, 192, 64, 0, 0, 1, 12, 8), 191, 6, 1),
-        _tile((16, 256, 64, 0, 0, 1, 16, 6), 166.1, 6, 1),
-        _tile((24, 64, 64, 0, 0, 1, 4, 10), 302.5, 6, 2),
-        _tile((24, 64, 64, 0, 0, 1, 4, 16), 150.5, 6, 1),
-        _tile((24, 128, 64, 0, 0, 1, 8, 5), 250, 6, 2),
-        _tile((24, 128, 64, 0, 0, 1, 8, 11), 153.2, 6, 1),
-        _tile((24, 192, 64, 0, 0, 1, 12, 8), 291, 6, 1),
-        _tile((24, 256, 64, 0, 0, 1, 16, 6), 223, 6, 1),
-        _tile((32, 64, 64, 0, 0, 2, 4, 6), 173.3, 6, 2),
-        _tile((32, 64, 64, 0, 0, 2, 4, 16), 180.3, 6, 1),
-        _tile((32, 128, 64, 0, 0, 2, 8, 5), 254.8, 6, 2),
-        _tile((32, 128, 64, 0, 0, 2, 8, 9), 204.1, 6, 1),
-        _tile((32, 192, 64, 0, 0, 2, 12, 8), 358, 6, 1),
-        _tile((32, 256, 64, 0, 0, 2, 16, 6), 246.8, 6, 1),
-        _tile((40, 64, 64, 0, 0, 2, 4, 6), 260, 6, 2),
-        _tile((40, 64, 64, 0, 0, 2, 4, 8), 400, 6, 2),
-        _tile((40, 128, 64, 0, 0, 2, 8, 5), 500, 6, 2),
-        _tile((40, 128, 64, 0, 0, 2, 8, 6), 311.2, 6, 1),
-        _tile((40, 192, 64, 0, 0, 2, 12, 7), 600, 6, 1),
-        _tile((40, 256, 64, 0, 0, 2, 16, 6), 609.7, 6, 1),
-        _tile((48, 64, 64, 0, 0, 3, 4, 6), 348.8, 6, 2),
-        _tile((48, 128, 64, 0, 0, 3, 8, 5), 320, 6, 2),
-        _tile((48, 128, 64, 0, 0, 3, 8, 9), 261.3, 6, 1),
-        _tile((48, 192, 64, 0, 0, 3, 12, 7), 407, 6, 1),
-        _tile((48, 256, 64, 0, 0, 3, 16, 5), 371.7, 6, 1),
-        _tile((64, 8, 64, 0, 0, 2, 1, 13), 34.74, 6, 1),
-        _tile((64, 16, 64, 0, 0, 4, 1, 13), 64.48, 6, 1),
-        _tile((64, 32, 64, 0, 0, 4, 2, 13), 144, 6, 1),
-        _tile((64, 40, 64, 0, 0, 2, 5, 13), 118.3, 6, 1),
-        _tile((64, 48, 64, 0, 0, 4, 3, 6), 221.9, 6, 2),
-        _tile((64, 48, 64, 0, 0, 4, 3, 13), 195.8, 6, 1),
-        _tile((64, 64, 64, 0, 0, 4, 4, 6), 314.9, 6, 2),
-        _tile((64, 64, 64, 0, 0, 4, 4, 13), 296.1, 6, 1),
-        _tile((64, 80, 64, 0, 0, 4, 5, 8), 236.3, 6, 1),
-        _tile((64, 96, 64, 0, 0, 4, 6, 8), 303.8, 6, 1),
-        _tile((64, 128, 64, 0, 0, 4, 8, 4), 372, 6, 2),
-        _tile((64, 128, 64, 0, 0, 4, 8, 8), 390.2, 6, 1),
-        _tile((64, 160, 64, 0, 0, 4, 10, 6), 353.9, 6, 1),
-        _tile((64, 192, 64, 0, 0, 4, 12, 6), 416.7, 6, 1),
-        _tile((64, 256, 64, 0, 0, 4, 16, 4), 440.3, 6, 1),
-        _tile((64, 256, 64, 0, 0, 4, 16, 5), 439.5, 6, 1),
-        _tile((80, 64, 64, 0, 0, 5, 4, 6), 335.7, 6, 2),
-        _tile((80, 64, 64, 0, 0, 5, 4, 12), 404.8, 6, 1),
-        _tile((80, 128, 64, 0, 0, 5, 8, 8), 524.9, 6, 1),
-        _tile((80, 192, 64, 0, 0, 5, 12, 6), 315.7, 6, 1),
-        _tile((80, 256, 64, 0, 0, 5, 16, 5), 561.7, 6, 1),
-        _tile((96, 64, 64, 0, 0, 6, 4, 5), 500, 6, 2),
-        _tile((96, 64, 64, 0, 0, 6, 4, 11), 420.8, 6, 1),
-        _tile((96, 192, 64, 0, 0, 6, 12, 6), 630, 6, 1),
-        _tile((96, 256, 64, 0, 0, 6, 16, 5), 588.5, 6, 1),
-        _tile((128, 8, 64, 0, 0, 4, 1, 3), 96.82, 6, 2),
-        _tile((128, 8, 64, 0, 0, 4, 1, 8), 48.92, 6, 1),
-        _tile((128, 16, 64, 0, 0, 8, 1, 3), 115.9, 6, 3),
-        _tile((128, 16, 64, 0, 0, 8, 1, 7), 89.24, 6, 1),
-        _tile((128, 16, 64, 0, 0, 8, 1, 8), 88.84, 6, 1),
-        _tile((128, 24, 64, 0, 0, 4, 3, 3), 105.9, 6, 2),
-        _tile((128, 24, 64, 0, 0, 4, 3, 8), 109.8, 6, 1),
-        _tile((128, 32, 64, 0, 0, 8, 2, 3), 237.7, 6, 3),
-        _tile((128, 32, 64, 0, 0, 8, 2, 7), 149.2, 6, 1),
-        _tile((128, 32, 64, 0, 0, 8, 2, 8), 159.2, 6, 1),
-        _tile((128, 40, 64, 0, 0, 4, 5, 2), 138.7, 6, 3),
-        _tile((128, 40, 64, 0, 0, 4, 5, 8), 158.7, 6, 1),
-        _tile((128, 48, 64, 0, 0, 8, 3, 7), 213.5, 6, 1),
-        _tile((128, 48, 64, 0, 0, 8, 3, 8), 213.9, 6, 1),
-        _tile((128, 64, 64, 0, 0, 8, 4, 3), 372.4, 6, 2),
-        _tile((128, 64, 64, 0, 0, 8, 4, 8), 358.1, 6, 1),
-        _tile((128, 80, 64, 0, 0, 8, 5, 6), 308.9, 6, 1),
-        _tile((128, 96, 64, 0, 0, 8, 6, 3), 372.4, 6, 2),
-        _tile((128, 96, 64, 0, 0, 8, 6, 6), 368.2, 6, 1),
-        _tile((128, 128, 64, 0, 0, 8, 8, 2), 445.7, 6, 1),
-        _tile((128, 128, 64, 0, 0, 8, 8, 6), 456.3, 6, 1),
-        _tile((128, 160, 64, 0, 0, 8, 10, 4), 443.6, 6, 1),
-        _tile((128, 192, 64, 0, 0, 8, 12, 4), 469.7, 6, 1),
-        _tile((128, 256, 64, 0, 0, 8, 16, 4), 492.4, 6, 1),
-    ),
-    Costs(
-        launch_s=1.907e-06,
-        wave_s=2.025e-08,
-        read=3.538e12,
-        write=3.909e12,
-        near=8.768e12,
-        fetch=2.377e13,
-        crossing=2.704,
-        asked_s=5.769e-11,
-        ends=344.1,
-        ragged_c=2.007,
-        fold_s=2.341e-06,
-        fold_byte_s=4.135e-13,
-        together_s=2.146e-06,
-        cluster_s=7.712e-07,
-        copy_s=2.469e-06,
-        copy_byte_s=6.239e-13,
-        norm=2.094,
-        speed="half",
-    ),
+HALF = _family(
+    "HALF",
     together=(1, 2, 4, 8),
     clusters=(1, 4),
     least=64,
@@ -257,39 +60,4 @@ HALF = TileFamily(
     stagger=Stagger(tall=4, columns=48),
 )
 # The same by mma.sync, in clusters that share k.
-HALF_MMA = TileFamily(
-    (
-        _tile((16, 128, 64, 16, 32, 2, 8, 4), 88.07, 4.43, 2),
-        _tile((32, 32, 128, 32, 32, 4, 8, 3), 64.52, 4.27, 3, 4),
-        _tile((32, 128, 32, 32, 32, 4, 8, 6), 102, 4.82, 3),
-        _tile((32, 128, 64, 32, 32, 4, 8, 4), 109.7, 4.41, 2),
-        _tile((48, 64, 64, 48, 16, 6, 4, 4), 90.9, 4.52, 3),
-        _tile((48, 128, 64, 48, 32, 6, 8, 3), 144.6, 5.27, 3),
-        _tile((96, 96, 32, 32, 48, 4, 12, 3), 110.7, 7.44, 2),
-        _tile((96, 96, 64, 32, 48, 4, 12, 3), 139.6, 7.19, 2),
-        _tile((128, 8, 64, 32, 8, 4, 2, 4), 31.69, 4, 2),
-        _tile((128, 32, 32, 32, 32, 4, 8, 4), 67.39, 5.37, 3),
-        _tile((128, 128, 64, 64, 32, 8, 8, 3), 157.6, 6, 2),
-        _tile((256, 16, 32, 32, 16, 4, 4, 3), 42.18, 6, 2),
-        _tile((256, 32, 16, 32, 32, 4, 8, 3), 59.02, 4.21, 2),
-    ),
-    Costs(
-        launch_s=1.871e-06,
-        wave_s=4.488e-07,
-        read=3.569e12,
-        write=3.268e12,
-        near=7.298e12,
-        fetch=1.142e13,
-        asked_s=2.15e-11,
-        ends=28,
-        ragged_a=1.587,
-        ragged_b=1.506,
-        ragged_c=1.487,
-        fold_s=1.705e-06,
-        fold_byte_s=5.997e-13,
-        together_s=8.085e-07,
-        norm=1.888,
-        speed="half",
-    ),
-    together=(1, 2, 4, 8),
-)
+HALF_MMA = _family("HALF_MMA", together=(1, 2, 4, 8))

@@ -1,11 +1,4 @@
-"""Row panels of A, a warp each, for a tall, narrow C by gpu-tuned: when, and by which panels.
-
-Fitted to 84 products with 2,000 to 400,000 rows, 6 to 64 columns and 6 to 800 terms, each over plus_times float32,
-min_plus int32 and max_min float64, by 12 kinds of panels (H100, 2026-11-26): those chosen take 1.03 (float32, int32)
-and 1.06 (float64) of the time of the fastest. Of 56 drawn afterwards, 13 to 48 columns, tiles took 1.43 (int32) and
-1.73 (float64) of their time, 0.94 at least. The rules for float32 were then fitted to 74 products on an H100, of which
-tiles took 1.24 of the time, 0.96 at least, and to 40 on an H200, 1.14, 0.86 at least.
-"""
+"""Row panels of A, a warp each, for a tall, narrow C by gpu-tuned: when, and by which panels."""
 
 from __future__ import annotations
 
@@ -29,8 +22,7 @@ ROWS_OF_LONG = {True: 10_000, False: 6000}  # by whether a pair is one instructi
 SOME_ROWS, MANY_COLUMNS, SHORT, SHORT_OF_MANY = 8000, 40, 32, 64
 ROWS_OF_32, SHORT_OF_32 = 200_000, 60
 # From so many steps on k is long. Then tiles are faster over float32 from so many columns on, if k is odd and a thread
-# loads elements of A one by one, or if eight lanes leave much of a panel empty. Time of panels over that of tiles,
-# geometric means (H200): 13 to 16 columns 0.73 to 0.90, 17 to 20 0.80, 25 and more 0.92, and 1.08 if much is empty.
+# loads elements of A one by one, or if eight lanes leave much of a panel empty.
 LONG_K, COLUMNS_OF_TILES = 128, (21, 25)
 
 # Threads along a row of C. Four lanes suffice for few columns, by the bytes of an element, and over elements of 8 bytes
@@ -38,8 +30,7 @@ LONG_K, COLUMNS_OF_TILES = 128, (21, 25)
 LANES, FEW_LANES, FEW_LANES_UP_TO = 8, 4, {4: 20, 8: 24}
 # Rows of a panel by those of C; panels of 32 rows are for elements of 4 bytes, and for so many warps at once.
 LOW, LOW_UP_TO, MIDDLE, HIGH, HIGH_FROM, HIGH_WARPS = 8, 10_500, 16, 32, 26_000, 8
-# Bytes of a row in a chunk, and stages: of a C with few rows, of a long k with elements of 4 bytes, of others. Time by
-# the second over that by the last: float32, k 141 to 320, 0.83 to 0.97; below 100 1.0 to 1.1 (H200).
+# Bytes of a row in a chunk, and stages: of a C with few rows, of a long k with elements of 4 bytes, of others.
 OF_FEW_ROWS, FEW_ROWS, OF_LONG_K, CHUNKS = (256, 3), 16_000, (256, 2), (128, 4)
 
 
@@ -127,8 +118,7 @@ def _chunks(problem: Problem) -> tuple[int, int]:
 def panels(problem: Problem, lanes: int, rows: int, chunks: tuple[int, int], device: Device) -> WarpPanels | None:
     """Return panels with so many rows of a thread; None: B leaves no room for them.
 
-    A block has no more warps than finish their panels together: 2500 panels of 132 multiprocessors are two for each of
-    10 warps. With 16 most would wait for a few.
+    A block has no more warps than finish their panels together: with more, most would wait for a few.
     """
     (chunk_bytes, stages), itemsize, columns = chunks, problem.dtype.itemsize, -(-problem.n // lanes)
     launch = Launch(

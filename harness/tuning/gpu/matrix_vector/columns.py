@@ -20,10 +20,7 @@ from harness.tuning.gpu.matrix_vector.costs import (
 )
 
 # Columns: granules of 16 bytes side by side, and what reading so narrow or wide a window costs: of all matrices, and of
-# large ones whose lines do not begin with a cache line. 8191^2 by 8, 16, 32, 64 at the best number of shares: 76.2,
-# 70.1, 65.5, 66.4 us; 4096^2: 18.2, 19.2, 20.2, 20.9. Rows of up to WHOLE_ROW granules are taken whole, in
-# matrices from WHOLE_BYTES on. By 4: 1000^2 in float64 5.24, by 8 5.92; not so for smaller elements, whose window has
-# more columns.
+# large ones whose lines do not begin with a cache line.
 BESIDE = {
     4: (1.06, 1.3),
     8: (1.03, 1.2),
@@ -38,20 +35,13 @@ BESIDE_FROM_MEMORY = {24: (1.0, 1.03), 48: (1.0, 1.02)}
 FEWEST_BESIDE, FEWEST_OTHERWISE = {8: 4}, 8
 CACHE_LINE, WHOLE_ROW, WHOLE_BYTES, CACHED_BYTES = 128, 64, 1e6, 5e7
 
-# Loads of a thread in flight. x A of 1000^2, 2000^2, 4096^2 by 8 without sharing: 16 loads 4.7, 7.9, 18.2 us, 8 loads
-# 5.6, 9.4, 20.1; of 8191^2, where blocks are enough, 81.8 and 77.8. float64: 8 loads take least at most sizes, from
-# memory 12 at some, 16 up to twice as long. Elements of other sizes leave registers for 12.
-#
-# A thread takes so long for each line that it reads one after the other [s]: x A of 100^2 in float64, by 8 threads side
-# by side 2.19 us (4 lines), by 16 2.29 (7), by 32 2.79 (13), by 50 3.33 (20).
+# Loads of a thread in flight: elements of other sizes leave registers for 12. LINE_S: time that a thread takes for each
+# line that it reads one after the other [s].
 LOADS_OF_COLUMNS, LOADS_OTHERWISE, LINE_S = {4: (8, 16), 8: (8,)}, (8, 12), 6e-8
 LOADS_FROM_MEMORY = LOADS_OF_COLUMNS | {8: (8, 12)}
 
 # Rows of up to WHOLE_ROW_OF_LARGE granules are taken whole in matrices from LARGE_COLUMNS bytes on. Blocks that leave
-# some multiprocessors with one more than the others take UNEVEN longer then. x A in us, by windows of part of a row, or
-# unevenly, to this: float64 10^6 x 200 416 to 371, 10^6 x 130 277 to 253; float32 10^6 x 200 202 to 186, 500000 x 300
-# 161 to 146, 2 10^6 x 100 200 to 187. Of wider matrices the same gained and lost. 12 loads of float64 in flight lost
-# 0.4 to 4 % there (H200, 2026-11-23).
+# some multiprocessors with one more than the others take UNEVEN longer then.
 LARGE_COLUMNS, WHOLE_ROW_OF_LARGE, UNEVEN = 2e8, 128, 0.17
 
 

@@ -15,11 +15,9 @@ BYTES_A_SECOND = 4.57e12
 
 # Bytes in flight that memory needs: with b of them a product takes (1 + (in_flight / b)^6)^(1/6) as long as at best. A
 # block with 32 KiB in flight brings 39 GB/s, one with 64 KiB 54: what is beyond full_flight counts as its square root.
-#   x A of 8191^2   130 blocks of 32 KiB 69.7 us, 195 65.5, 264 65.7    10000 x 1000   32 blocks 32.2, 64 20.8, 128 15.2
 SHARPNESS = 6
 
-# More blocks than a turn of them cost `turn` of the time for each turn, up to three; a block 0.5 us while others wait.
-#   x A of 10000^2   237 blocks 94.8 us, 316 98.2, 474 103.1, 632 99.2      8191^2   264 65.7, 396 67.5, 528 71.1
+# More blocks than a turn of them cost `turn` of the time for each turn, up to three; a block BLOCK_S while others wait.
 TURN, MOST_TURNS, QUEUED, BLOCK_S = 2, 3, 3, 0.5e-6  # TURN and QUEUED: blocks of a multiprocessor
 
 
@@ -44,12 +42,10 @@ class LoadCosts(NamedTuple):
 
 
 # Rows, and columns of matrices that the last cache holds; then columns of others, fitted to 4000 launches over 28
-# matrices. There the choices take up to 1.04 times as long as the best launch, 1.01 in the mean; by the numbers of
-# CACHED 1.16 and 1.03. float64 2000 x 20000 85.6 to 73.9 us, float32 12001^2 144.7 to 132.7 (H200, 2026-11-24).
+# matrices.
 CACHED, FROM_MEMORY = LoadCosts(4.1e6, 32 << 10, 0.03, 0.0), LoadCosts(2.9e6, 44 << 10, 0.05, 0.1)
 
-# Time of sharing: parts to scratch, a ticket, the last block's loads; and of each part. x A of 1000^2 by 8, 16 loads:
-# 4.7 us without, 5.3 in two shares; 2000^2 7.9 and 8.5; 4096^2 18.2 and 19.4, though blocks were few.
+# Time of sharing: parts to scratch, a ticket, the last block's loads; and of each part.
 SHARE_S, PART_S = 2e-6, 0.2e-9
 
 # Numbers of shares that are thought of.

@@ -14,10 +14,8 @@ from harness.tuning.gpu.matrix_vector.costs import BLOCK, WIDEST, ceil_div, cost
 #   10^5 x 1000   2537, 4071, 4353, 4523, 2464          10^4 x 10^4   810, 3149, 4170, 4429, 4512
 LOADS_OF_ROW, FEWEST_THREADS = 8, 512  # threads of a multiprocessor
 
-# Rows of so many elements at least come by 16 bytes wherever they begin, by bytes of an element; others would read x
-# in too many pieces. A x of float64 by 8 bytes: 10001^2 3945, a window of 8000^2 3686, 8192^2 by 16 bytes 4579.
-# float32, by 4 to by 16 bytes in us: 12001^2 134.1 to 132.4, 8193 x 16387 124.5 to 122.7, 300 x 300001 109.9 to 87.3;
-# 8191^2 63.0 to 63.9, 100001 x 999 93.1 to 94.7 (H200, 2026-11-24).
+# Rows of so many elements at least come by 16 bytes wherever they begin, by bytes of an element; others would read x in
+# too many pieces.
 SHIFTED_FROM = {8: 64, 4: 10_000}
 
 # So many rows take a warp each at most: no barriers. A x of 10^6 x 1000: float32 by 32 threads 4660, float64 by 64
@@ -37,20 +35,12 @@ MOST_SHORT, SHORT_FROM_BYTES, EASY_ROW_BYTES, MANY_THREADS = 128, 4e6, 256, 16
 # KiB of a tile, while four blocks are left for each multiprocessor; and bytes of all banks of shared memory.
 TILES, TILES_AT_LEAST, BANKS_BYTES = (8, 16, 32, 40), 4, 128  # TILES_AT_LEAST: of a multiprocessor
 
-# Very long rows: four of a block at a time, by 64 threads each, read x once for all four, which L1 does not hold. In
-# large matrices so many blocks even out what the last ones leave idle, each of so many bytes at least. us by a row a
-# block to this: float32 200 x 10^6 191.7 to 181.1, 1000 x 10^6 928 to 871; float64 300 x 300000 190.5 to 162.7,
-# 1000 x 10^6 1786 to 1738. Shorter rows lose, float32 1000 x 100000 0.986 of the speed (H200, 2026-11-24).
+# Very long rows: four of a block at a time, by 64 threads each, read x once for all four, which L1 does not hold.
 VERY_LONG_ROW, FEWEST_VERY_LONG, THREADS_OF_VERY_LONG = 250_000, 64, 64
 LARGE_BYTES, BLOCKS_OF_LARGE, BLOCK_BYTES = 5e8, 128, 1 << 18  # blocks of a multiprocessor
 
 # Rows of 8-byte elements. Those that begin anywhere take at most 64 threads, those shorter than MIDDLE_ROW 32, short
-# ones with two loads: 100001 x 999 228.5 to 192.5 us. Speed by 32 to that by 64: 3001^2 1.11, 4097^2 1.01, 20000 x 3001
-# and 100001 x 2501 1.05; 9001^2 0.94, 10001^2 0.99 (H200, 2026-11-24).
-# Others have two loads in flight if they are shorter than LONG_ROW.
-# Over cuBLAS's gemv, this to four loads of 256 threads: 10001^2 1.02 to 0.97, 20000 x 3001 1.07 to 0.93, 8000^2 1.11 to
-# 1.07, 10000^2 1.05 to 1.00, 3000^2 1.09 to 1.02; 16384^2 1.01 to 1.02, so four stay (H200, 2026-11-22). So do many
-# rows of up to 32 threads: 10^6 x 200 by two loads 4495, by four 3845; 10^6 x 300 4585, 3845 (H200, 2026-11-23).
+# ones with two loads. Others have two loads in flight if they are shorter than LONG_ROW, or many of up to 32 threads.
 DOUBLE, LONG_ROW, LOADS_OF_SHORTER = 8, 16384, 2
 SHORT_ROW, LOADS_OF_SHORT, MIDDLE_ROW, GROUP_OF_MIDDLE, GROUP_OF_SHIFTED = 2000, 2, 5000, 32, 64
 
