@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+from harness.analysis.findings import switches
+from harness.analysis.findings.sentences import SPEED, Finding, Value
 from harness.analysis.rates import plural
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 from harness.tuning.cpu import course_mc
 
 SIZE = {"smoke": 96, "quick": 512, "full": 512}
@@ -81,6 +86,18 @@ def _short(rung: str) -> str:
     return rung.removeprefix("cpu-")
 
 
+def factors(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the gain of all ideas, those of each, and what these multiply to."""
+    found = switches.ablated(cells, options)
+    if found is None:
+        return None
+    _, known, whole = found
+    ideas = {idea: [Value(factor)] for idea, _, factor in known}
+    product = math.prod(factor.estimate for _, _, factor in known)
+    note = f"The factors of all ideas multiply to {product:.3g}"
+    return Finding(options["whole"][-1], SPEED, [Value(whole)], "the definition", others=ideas, note=note)
+
+
 EXPERIMENT = Experiment(
     name="ablation",
     question="What does each idea of the ladder buy alone, and do the ideas multiply?",
@@ -90,13 +107,19 @@ EXPERIMENT = Experiment(
             "ablation",
             "factors",
             "Each idea of the ladder alone, plus_times float64, one thread",
-            {"where": {"threads": 1, "role": "switch"}, "finding": "ablation", "steps": STEPS, "whole": WHOLE},
+            {"where": {"threads": 1, "role": "switch"}, "finding": factors, "steps": STEPS, "whole": WHOLE},
         ),
         Figure(
             "ablation_orders",
             "bars",
             "The definition: three loops i, j, k, in other orders too",
-            {"panels": "rung", "peak": False, "where": {"role": "order"}, "finding": "orders"},
+            {
+                "panels": "rung",
+                "peak": False,
+                "where": {"role": "order"},
+                "finding": "speed",
+                "reference_words": "the definition",
+            },
         ),
     ),
     budget={

@@ -12,11 +12,16 @@ from experiments._parts.choice_task import AUTO
 from experiments._parts.gpu import DEVICE
 from experiments._parts.peers import thread_counts
 from harness import registry
+from harness.analysis import rates, rivals
+from harness.analysis.conditions import is_firm
+from harness.analysis.findings import regret
+from harness.analysis.findings.sentences import MEDIAN, TIME, Finding, Value
 from harness.dtypes import MIXED, mixed_dtypes
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, product_case
 from harness.interface import Backend
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 from harness.tuning.choice.contenders import FIRST_STEP
 
 TASK = "experiments._parts.choice_task:call"
@@ -153,13 +158,37 @@ def _is_blas(problem: Problem) -> bool:
     return problem.semiring.is_ordinary and problem.dtype.kind == "f" and not problem.is_mixed
 
 
+LITTLE = 1.10  # regrets up to this are of no account
+
+
+def lost(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the time of auto over that of the best backend: the median; of those that it missed the worst."""
+    own = [cell for cell in rates.contenders(cells) if cell.contender == options["subject"]]
+    values = [Value(at, (c,), place=_product(c, cells)) for c in own if (at := regret.regret(c, cells)) is not None]
+    missed = [(at, cell) for at, cell in regret.missed(own, cells)]
+    firm = [cell for at, cell in missed if is_firm(cell) and at.low > LITTLE]
+    notes = [f"It took the fastest backend for {len(values) - len(missed)} of {len(values)} products"]
+    if missed:
+        at, cell = max(missed, key=lambda entry: (entry[1] in firm, entry[0]))
+        samples = rates.plural(len(cell.all_samples_ns), "sample")
+        chance = "" if cell in firm or at.estimate <= LITTLE else f"; may be chance: {samples}"
+        notes.append(f"of the others at worst {at.estimate:.2f} ({_product(cell, cells)}{chance})")
+        notes += [f"{len(firm)} are certainly above {LITTLE:.2f}"] if len(firm) > 1 else []
+    return Finding(AUTO, TIME, values, "the best backend", MEDIAN, note="; ".join(notes)) if values else None
+
+
+def _product(cell: Cell, cells: list[Cell]) -> str:
+    best = rivals.fastest_other(cell, cells)
+    return f"{rates.axis(cell, 'setting')}, {rates.axis(cell, 'shape')}" + (f": {best.contender}" if best else "")
+
+
 def _figure(name: str, place: str, title: str) -> Figure:
     options = {
         "rows": "setting",
         "subject": AUTO,
         "value": "regret",
         "where": {"place": place},
-        "finding": "regret",
+        "finding": lost,
         "spread": False,  # of a row of many products samples would hide the medians
         "note": "A dot is the median of a product. Where auto took the fastest backend, both sides run the same code, "
         "in processes of their own; a miss is a product where another was faster.",

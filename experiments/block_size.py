@@ -6,9 +6,13 @@ from typing import Any
 
 from experiments._parts import roofs
 from experiments.ladder import peak_case
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.analysis import rates
+from harness.analysis.findings.sentences import LEAST, PART, Finding, Value, exactly
+from harness.analysis.traffic.model import balance_of, is_model
+from harness.experiment import Budget, Case, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 # Sweeps: backend, and the block sizes that take the value.
 SWEEPS = {
@@ -68,6 +72,27 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return [*all_cases, *roofs.on_cpu(machine), peak_case("plus_times")]
 
 
+def chosen(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the part of the best rate of each sweep that the backend's own blocks have, and what others cost."""
+    values, judged, costs = [], [], []
+    for sweep, own in rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, options["panels"])).items():
+        done = sorted((cell for cell in own if cell.is_ok), key=lambda cell: cell.rate)
+        model = next(filter(is_model, done), None)
+        if model is not None and len(done) > 1:
+            worst, best = done[0], done[-1]
+            values.append(Value(exactly(100 * model.rate / best.rate), (model,), place=sweep))
+            judged += [(cell, best) for cell in (model, worst) if cell is not best]
+            costs.append((best.rate / worst.rate, sweep))
+    if not values:
+        return None
+    most, sweep = max(costs)
+    balance = balance_of(values[0].cell, cells, *options["passing"]["tile"])
+    notes = [f"A wrong {sweep} costs a factor of {most:.2g}"]
+    notes += [f"Machine balance with {balance[1]} asks for tiles of {balance[0]:.0f}"] if balance else []
+    over = "the best rate at least"
+    return Finding("Blocks by the sizes of the caches", PART, values, over, LEAST, judged=judged, note="; ".join(notes))
+
+
 EXPERIMENT = Experiment(
     name="block_size",
     question="Which block sizes are fast, and do the caches explain it?",
@@ -83,7 +108,7 @@ EXPERIMENT = Experiment(
                 "working_sets": WORKING_SETS,
                 "titles": TITLES,
                 "passing": PASSING,
-                "finding": "blocks",
+                "finding": chosen,
             },
             prominence=64,
         ),

@@ -7,7 +7,7 @@ MPI, as between hosts: ranks that share memory need none.
 from __future__ import annotations
 
 from experiments._parts.ranks import or_absent
-from experiments.dist_volume import SIZES, count_cases
+from experiments.dist_volume import SIZES, count_cases, counted
 from harness.experiment import Budget, Case, Experiment, Figure
 from harness.machine import Machine
 
@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
             "dist_memory",
             "grids",
             "Memory of the fullest rank, by grid, on the most ranks that counted",
-            {"counts": "bytes", "largest": "ranks", "within": "device", "finding": "counts"},
+            {"counts": "bytes", "largest": "ranks", "within": "device", "finding": counted},
         ),
     ),
     budget={

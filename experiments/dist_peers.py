@@ -9,9 +9,13 @@ from __future__ import annotations
 from experiments._parts.gpu_ranks import VENDOR, base_of, drawn_case, drawn_contender, gpus
 from experiments._parts.peers import installed
 from experiments._parts.ranks import SUBJECT, one_process, ranks_contender
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, needs_many_cores, product_case
+from harness.analysis import rates, rivals
+from harness.analysis.findings.sentences import SPEED, Finding, Value
+from harness.analysis.ranks.model import decomposition
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, needs_many_cores, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 TASK, GPU_TASK = "experiments._parts.peers_task:product", "experiments._parts.gpu_peers_task:product"
 PRODUCTS = {
@@ -64,6 +68,22 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return found
 
 
+def over_others(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the speed of the fastest strategy of each case over the fastest other system."""
+    values = []
+    for case in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
+        ours = [cell for cell in case if cell.is_ok and decomposition(cell) is not None]
+        best = max(ours, key=lambda cell: cell.rate, default=None)
+        other = rivals.fastest_peer(best, case) if best else None
+        if best is not None and other is not None:
+            values.append(Value(rates.speed_up(best, other), (best, other)))
+    if not values:
+        return None
+    most, names = max(values, key=lambda value: value.number), {value.rival.contender for value in values}
+    over = names.pop() if len(names) == 1 else "the fastest other system"
+    return Finding(most.cell.contender, SPEED, values, over, judged=[(v.cell, v.rival) for v in values])
+
+
 EXPERIMENT = Experiment(
     name="dist_peers",
     question="How fast are other systems that spread arrays over ranks, devices or workers?",
@@ -78,7 +98,7 @@ EXPERIMENT = Experiment(
                 "largest": "n",
                 "within": ["problem", "device"],
                 "peak": False,
-                "finding": "peers",
+                "finding": over_others,
             },
             prominence=71,
         ),

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from experiments._parts.gpu import best_of_gpu
 from experiments._parts.ranks import one_process
+from harness.analysis import ranks, rates
+from harness.analysis.findings.sentences import PART, Finding, Measure, Value, exactly
+from harness.analysis.ranks import projection
 from harness.distributed.links import LINKS
-from harness.experiment import Budget, Case, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, Json, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 SIZES = {"smoke": 256, "quick": 1024, "full": 4096}
 GPU_SIZES = {"smoke": 256, "quick": 8192, "full": 16384}
@@ -31,6 +35,32 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return found
 
 
+IS_NEAR = Measure("is", "are", f"within {ranks.TOLERANCE:.0f} % of the measured time at {{}} of {{over}}")
+
+
+def projected(cells: list[Cell], options: Json) -> Finding | None:
+    """Return which part of their speed the most ranks keep by the model, in cubes and in rows."""
+    local = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    if not local:
+        return None
+    cell = local[-1]
+    _, n, *constants = options["links"]["gpu" if rates.is_on_device(cell) else "cpu"]
+    forms = {"3-D grid": projection.THREE, "1-D grid": projection.ONE}
+    last = {name: projection.efficiencies(cell, form, n, *constants)[-1] for name, form in forms.items()}
+    count, _ = last["3-D grid"]
+    cube, rows = (Value(exactly(share), place=f"{name}, n={n}") for name, (_, share) in last.items())
+    return Finding(f"By a model, each of {count:,} ranks", PART, [cube], "its speed alone", others={"in rows": [rows]})
+
+
+def near(cells: list[Cell], options: Json) -> Finding | None:
+    """Return at how many points the model is near, and how near one measurement of a product is to another."""
+    errors, unsteady = ranks.model_errors(cells), ranks.unsteadiness(cells)
+    within = sum(abs(error) <= ranks.TOLERANCE for _, error in errors)
+    note = "" if unsteady is None else f"One rank alone differs by up to {unsteady:.0f} % between cases"
+    values = [Value(exactly(within), words=str(within))]
+    return Finding("The model", IS_NEAR, values, f"{len(errors)} points", note=note) if errors else None
+
+
 EXPERIMENT = Experiment(
     name="dist_projection",
     question="What does the model expect of thousands of ranks, and how far off is it where it can be checked?",
@@ -43,14 +73,14 @@ EXPERIMENT = Experiment(
             {
                 "where": {"semiring": "plus_times"},
                 "links": {kind: (name, n, *LINKS[name]) for kind, (name, n) in STATED.items()},
-                "finding": "projection",
+                "finding": projected,
             },
         ),
         Figure(
             "dist_model_error",
             "model_error",
             "Error of the model where it was measured",
-            {"of": "dist_scaling", "finding": "model_error"},
+            {"of": "dist_scaling", "finding": near},
         ),
     ),
     budget={

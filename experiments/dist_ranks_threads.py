@@ -41,7 +41,14 @@ EXPERIMENT = Experiment(
             "dist_ranks_threads",
             "bars",
             f"{SUBJECT}, ranks x threads",
-            {"panels": ["problem", "n"], "largest": "n", "within": "problem", "peak": False, "finding": "splits"},
+            {
+                "panels": ["problem", "n"],
+                "largest": "n",
+                "within": "problem",
+                "peak": False,
+                "finding": "speed",
+                "reference_words": "one process",
+            },
         ),
     ),
     budget={

@@ -32,9 +32,13 @@ from experiments._parts.ranks import (
 )
 from experiments._parts.ranks import ranks_contender as ranks_of
 from experiments.dist_ranks_threads import MANY_CORES
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.analysis import ranks, rates
+from harness.analysis.findings.sentences import SPEED, Finding, Value
+from harness.analysis.ranks.model import decomposition
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 SIZE_STEP = 8  # of the sides of weak scaling
 METHODS = (ONE_PROCESS, *STRATEGIES)
@@ -199,6 +203,30 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 LARGEST = {"largest": "n", "within": "semiring"}
 SIZES_OF_ALL = {"n": [256, 1024, 2048]}  # larger ones take so long that samples are few
+
+
+def scaling(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the speed of the most ranks over one, by product and strategy, and that of as many threads."""
+    last = [(title, p[-1]) for title, own in ranks.products(cells).items() for p in ranks.curves(own).values()]
+    of_ranks = [(title, point) for title, point in last if decomposition(point.cell) is not None and point.ranks > 1]
+    if not of_ranks:
+        return None
+    most = max(point.ranks for _, point in of_ranks)
+    values = [
+        Value(point.measured, (point.cell,), place=f"{rates.axis(point.cell, 'method')}, {title}")
+        for title, point in of_ranks
+        if point.ranks == most
+    ]
+    threads = [
+        Value(point.measured, (point.cell,), place=title)
+        for title, point in last
+        if decomposition(point.cell) is None and point.ranks == most
+    ]
+    others = {f"{most} threads": threads} if threads else {}
+    noun = "GPUs" if rates.is_on_device(of_ranks[0][1].cell) else "ranks"
+    return Finding(f"{most} {noun}", SPEED, values, "one", others=others)
+
+
 EXPERIMENT = Experiment(
     name="dist_scaling",
     question="How much faster do more ranks make a product, beside threads, the model and what rank 0 allows?",
@@ -208,20 +236,20 @@ EXPERIMENT = Experiment(
             "dist_strong_scaling",
             "ranks",
             "More ranks for the same product",
-            {"where": {"mode": "strong", **SIZES_OF_ALL}, **LARGEST, "finding": "scaling"},
+            {"where": {"mode": "strong", **SIZES_OF_ALL}, **LARGEST, "finding": scaling},
             prominence=72,
         ),
         Figure(
             "dist_weak_scaling",
             "ranks",
             "More ranks, the same work for each",
-            {"where": {"mode": "weak", **SIZES_OF_ALL}, **LARGEST, "finding": "scaling"},
+            {"where": {"mode": "weak", **SIZES_OF_ALL}, **LARGEST, "finding": scaling},
         ),
         Figure(
             "dist_gpu_scaling",
             "ranks",
             "More GPUs for the same product",
-            {"where": {"mode": GPU_MODE}, "finding": "scaling"},
+            {"where": {"mode": GPU_MODE}, "finding": scaling},
             prominence=73,
         ),
         Figure(
@@ -232,7 +260,8 @@ EXPERIMENT = Experiment(
                 "where": {"mode": "all cores"},
                 "panels": ["semiring", "method"],
                 "value": "speed_up",
-                "finding": "strategies",
+                "finding": "speed",
+                "reference_words": "one process",
             },
         ),
     ),

@@ -11,9 +11,13 @@ from collections.abc import Iterable
 from experiments._parts.gpu import DEVICE
 from experiments._parts.gpu_ranks import ENGINES, base_of
 from experiments._parts.ranks import COUNT_TASK, or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.analysis import rates
+from harness.analysis.findings.sentences import Finding, Measure, Value, exactly
+from harness.analysis.ranks.model import FROM_ROOT
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 # Sides that most of the ranks divide.
 SIZES = {"smoke": 24, "quick": 96, "full": 240}
@@ -61,6 +65,30 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent([*count_cases(SIZES[preset], RANKS[preset], VARIANTS), *gpu_cases(preset, machine)])
 
 
+# What a rank has counted, and what that is held against.
+COUNTED = {
+    "words": Measure("receives", "receive", "at most {} times what it must"),
+    "bytes": Measure("needs", "need", "at most {} times its part of one copy"),
+}
+
+
+def counted(cells: list[Cell], options: Json) -> Finding | None:
+    """Return what was counted over the lower bound, and how many counts equal the formula."""
+    what, done = options["counts"], [cell for cell in rates.contenders(cells) if cell.is_ok]
+    counts = [count for cell in done for count in cell.facts.get("grids") or () if count[f"formula_{what}"]]
+    values = [Value(exactly(c[what] / c[f"bound_{what}"]), place=_grid(c)) for c in counts if c[f"bound_{what}"]]
+    equal = sum(count[what] == count[f"formula_{what}"] for count in counts)
+    note = f"{equal} of {len(counts)} counts equal the formula"
+    return Finding("A rank", COUNTED[what], values, note=note) if values else None
+
+
+def _grid(count: Json) -> str:
+    """Return who counted: the grid, and the strategy and its panels if they are not the plain ones."""
+    panels = f"panels of {count['panel']}" if count.get("panel") else ""
+    strategy = "from rank 0" if count.get("backend") == FROM_ROOT else ""
+    return ", ".join(filter(None, (str(count["grid"]), strategy, panels)))
+
+
 EXPERIMENT = Experiment(
     name="dist_volume",
     question="How many words does a rank receive on each grid, over the formula and over what it must receive?",
@@ -70,7 +98,7 @@ EXPERIMENT = Experiment(
             "dist_volume",
             "grids",
             "Words that a rank receives, by grid, on the most ranks that counted",
-            {"counts": "words", "largest": "ranks", "within": "device", "finding": "counts"},
+            {"counts": "words", "largest": "ranks", "within": "device", "finding": counted},
         ),
     ),
     budget={

@@ -11,15 +11,21 @@ on top of the other, so that a number depends on what was already there:
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from experiments._parts.gpu import DEVICE, gpu_case, kernel_contender, or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.analysis import rates
+from harness.analysis.findings import FINDINGS
+from harness.analysis.findings.sentences import Finding
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
+from harness.store.store import Cell
 
 KINDS = (("plus_times", "float32"), ("plus_times", "float64"), ("min_plus", "float32"))
 SIZES = {"smoke": (256,), "quick": (4096,), "full": (1000, 2048, 4096, 8192)}
@@ -125,6 +131,16 @@ def _cases(preset: str) -> Iterator[Case]:
         yield product_case(problem, rows(), **DEVICE, role="rows", a=a)
 
 
+def left_out(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the time without ideas over that with all, and by problem what the factors of single ideas multiply to."""
+    found, notes = FINDINGS["time"](cells, options), []
+    every = [v for own in ([found.values, *found.others.values()] if found else ()) for v in own]
+    for problem, own in rates.group(every, lambda value: rates.axis(value.cell, "problem")).items():
+        ideas = [value.number.estimate for value in own if value.cell.contender in options["ideas"]]
+        notes += [f"{problem}: the factors multiply to {math.prod(ideas):.2f}"] if ideas else []
+    return dataclasses.replace(found, note="; ".join(notes)) if found else None
+
+
 def _switches(name: str, rung: str, n: int) -> Figure:
     labels = [label for label, *_ in LEFT_OUT[rung]]
     options = {
@@ -135,10 +151,8 @@ def _switches(name: str, rung: str, n: int) -> Figure:
         "sort": False,
         "where": {"role": "switch", "rung": rung, "n": [256, n]},
         "table": {"course": "course"},
-        "finding": "left_out",
+        "finding": left_out,
         "ideas": labels[: labels.index(PAIR)] if PAIR in labels else [],
-        "pair": PAIR,
-        "all": NOTHING,
     }
     return Figure(name, "dots", f"Time over that of {rung}, n = {n}, and what course reports say", options)
 
@@ -150,7 +164,8 @@ def _stages(name: str, semiring: str, dtype: str) -> Figure:
         "peak": False,
         "where": {"role": "stages", "semiring": semiring, "dtype": dtype, "n": [256, 4096]},
         "table": {"blocks": "blocks", "bytes": "shared_bytes"},
-        "finding": "kernel_stages",
+        "finding": "speed",
+        "place": "tile",
     }
     says = f"gpu-pipelined, {semiring} {dtype}, n = 4096; blocks of a multiprocessor, shared bytes of each"
     return Figure(name, "bars", says, options)
@@ -177,7 +192,9 @@ EXPERIMENT = Experiment(
                 "peak": False,
                 "where": {"role": "rows"},
                 "table": {"loads": "loads"},
-                "finding": "rows",
+                "subject": "gpu-row",
+                "place": "a",
+                "finding": "time",
             },
         ),
     ),

@@ -41,7 +41,9 @@ EXPERIMENT = Experiment(
             "stages",
             "Where a call from arrays of the host spends its time",
             {
-                "finding": "copies",
+                "finding": "stages",
+                "stages": ("host to device", "device to host"),
+                "what": "copying",
                 "x_label": "ms a call",
                 "note": "Every stage is waited for. Load: the library, kernels, which may be in the cache of compiled "
                 "ones, and their plan; cuBLAS starts when it first computes. Rest: the call itself.",

@@ -87,7 +87,7 @@ EXPERIMENT = Experiment(
                     "panels": "problem",
                     "value": "speed_up",
                     "where": {"n": list(sizes), "data": ON_GPU},
-                    "finding": "beaten",
+                    "finding": "speed",
                 },
             )
             for size, sizes in NEAR.items()

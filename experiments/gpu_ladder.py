@@ -85,7 +85,15 @@ EXPERIMENT = Experiment(
             "gpu_one_block",
             "lines",
             "C of one block: the first kernel of a course, and later rungs",
-            {"x": "n", "panels": "problem", "value": "time", "where": {"role": "one block"}, "finding": "alike"},
+            {
+                "x": "n",
+                "panels": "problem",
+                "value": "time",
+                "where": {"role": "one block"},
+                "finding": "best",
+                "by": "n",
+                "pick": "most",
+            },
         ),
     ),
     budget={

@@ -9,8 +9,13 @@ Source of the question: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Den
 from __future__ import annotations
 
 from experiments._parts.gpu import SUBJECT, TILE, VENDOR, gpu_case, kind_of_size, or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, backend_contender
+from harness.analysis import rates
+from harness.analysis.findings.sentences import Finding, Measure
+from harness.analysis.findings.sizes import first_size
+from harness.analysis.ragged_sizes import REGULAR_KINDS
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, Json, backend_contender
 from harness.machine import Machine
+from harness.store.store import Cell
 
 LEAST = 64
 SIZES = {
@@ -53,6 +58,21 @@ LARGE = sorted({n for of_preset in SIZES.values() for n in of_preset if n >= 500
 
 # Sizes that no tile divides, of which a rate is asked.
 RAGGED = {"dtype": ("float32",), "n": tuple(n for n in SIZES["full"] if 700 <= n <= 2400 and n % 32)}
+MOST_OF_ITS_BEST = 0.9
+GROWS = Measure("has", "have", f"{100 * MOST_OF_ITS_BEST:.0f} % of its best rate {{}}")
+
+
+def grows(cells: list[Cell], options: Json) -> Finding | None:
+    """Return from which size of whole tiles on the subject has most of its best rate, by problem."""
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    values = []
+    for problem, alike in rates.group(own, lambda cell: str(rates.axis(cell, "problem"))).items():
+        regular = [(rates.axis(cell, "n"), cell.rate) for cell in alike if cell.axes.get("kind") in REGULAR_KINDS]
+        if len(regular) > 1:
+            least = MOST_OF_ITS_BEST * max(rate for _, rate in regular)
+            values.append(first_size([(n, rate >= least) for n, rate in regular])._replace(place=problem))
+    return Finding(options["subject"], GROWS, values) if values else None
+
 
 EXPERIMENT = Experiment(
     name="gpu_sizes",
@@ -63,7 +83,7 @@ EXPERIMENT = Experiment(
             "gpu_sizes",
             "lines",
             "Rate against size on a GPU",
-            {"where": USED, "x": "n", "marker": "kind", "panels": "problem", "subject": SUBJECT, "finding": "grows"},
+            {"where": USED, "x": "n", "marker": "kind", "panels": "problem", "subject": SUBJECT, "finding": grows},
         ),
         Figure(
             "gpu_sizes_loss",

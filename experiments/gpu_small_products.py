@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from experiments._parts.call_task import CUPY, GEMM, MIN_PLUS, contender
 from experiments._parts.gpu import SUBJECT, VENDOR, gpu_case, or_absent
-from harness.experiment import Budget, Case, Experiment, Figure, Goal, backend_contender
+from harness.analysis import rates
+from harness.analysis.conditions import is_launch_bound
+from harness.analysis.findings.sentences import Finding, Measure, Value, exactly
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, Json, backend_contender
 from harness.machine import Machine
+from harness.store.store import Cell
 
 SIZES = {
     "smoke": (64,),
@@ -42,6 +46,19 @@ def _first(semiring: str, dtype: str) -> Case:
 
 
 # Many calls in each sample, so that the host does nothing but launch.
+BOUND = Measure("takes", "take", "no longer than its launch {}")
+
+
+def launch_bound(cells: list[Cell], options: Json) -> Finding | None:
+    """Return up to which size the subject computes in no more time than the host takes to launch it, by problem."""
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    values = []
+    for problem, alike in rates.group(own, lambda cell: str(rates.axis(cell, "problem"))).items():
+        most = max((rates.axis(cell, "n") for cell in alike if is_launch_bound(cell)), default=0)
+        values.append(Value(exactly(most), place=problem, words=f"up to n={most}" if most else "at no size"))
+    return Finding(f"A product by {options['subject']}", BOUND, values) if values else None
+
+
 EXPERIMENT = Experiment(
     name="gpu_small_products",
     question="Up to which size does a product on a GPU take less time than its launch?",
@@ -59,7 +76,7 @@ EXPERIMENT = Experiment(
                 "y_scale": "log",
                 "launches": True,
                 "subject": SUBJECT,
-                "finding": "launches",
+                "finding": launch_bound,
             },
         ),
     ),

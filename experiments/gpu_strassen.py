@@ -59,13 +59,13 @@ EXPERIMENT = Experiment(
             "gpu_strassen",
             "lines",
             "Strassen's algorithm on a GPU against its base",
-            {**OPTIONS, "value": "time_ratio", "y_scale": "log", "finding": "recursion", "who": "Strassen"},
+            {**OPTIONS, "value": "time_ratio", "y_scale": "log", "finding": "time", "pick": "least"},
         ),
         Figure(
             "gpu_strassen_errors",
             "lines",
             "Errors of Strassen's algorithm on a GPU, 200 elements against exact sums",
-            {**OPTIONS, "value": "greatest_error", "y_scale": "log", "finding": "errors"},
+            {**OPTIONS, "value": "greatest_error", "y_scale": "log", "finding": "error"},
         ),
     ),
     budget={

@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
                 "x_label": "backend",
                 "subject": SUBJECT,
                 "place": ["size", "dtype"],
-                "finding": "subject_over_reference",
+                "finding": "speed",
             },
             prominence=77,
         ),

@@ -71,7 +71,6 @@ def _figure(name: str, kernel: str, says: str, finding: str, prominence: int) ->
         "where": {"kernel": kernel},
         "table": COLUMNS,
         "finding": finding,
-        "rolled": ROLLED,
     }
     return Figure(name, "bars", f"{says}; loads over those of no tile, and what a block takes", options, prominence)
 
@@ -81,7 +80,7 @@ EXPERIMENT = Experiment(
     question="How large should tiles be on a GPU?",
     cases=cases,
     figures=(
-        _figure("gpu_tile_size", "classic", "gpu-tiled by the width of its tile", "tiles", 63),
+        _figure("gpu_tile_size", "classic", "gpu-tiled by the width of its tile", "speed", 63),
         _figure("gpu_tile_size_pipelined", "pipelined", f"{SUBJECT} by the tile of a block", "best", 0),
     ),
     budget={

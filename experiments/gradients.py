@@ -61,7 +61,7 @@ def _figure(*, on_gpu: bool) -> Figure:
         "value": "time_ratio",
         "y_scale": "log",
         "panels": "kind",
-        "finding": "crossings",
+        "finding": "pays",
         "subject": LABELS["harness"],
         "point": "k = {:g}",
     }

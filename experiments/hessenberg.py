@@ -42,8 +42,8 @@ EXPERIMENT = Experiment(
     question="What does a faster product with a vector buy the Hessenberg reduction?",
     cases=cases,
     figures=(
-        _figure("hessenberg", "Hessenberg reduction by its products with vectors", "rate", "speeds"),
-        _figure("hessenberg_shares", "Hessenberg reduction", "share", "product_shares"),
+        _figure("hessenberg", "Hessenberg reduction by its products with vectors", "rate", "speed"),
+        _figure("hessenberg_shares", "Hessenberg reduction", "share", "in_products"),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

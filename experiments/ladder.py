@@ -10,6 +10,8 @@ import itertools
 
 from experiments._parts.peers import FASTEST, FIRST_LIBRARY_STEP, fastest_libraries
 from harness import registry
+from harness.analysis import rates
+from harness.analysis.findings.sentences import SPEED, Finding, Value, exactly
 from harness.experiment import (
     NARROW_PEAK,
     PEAK_TASK,
@@ -18,11 +20,13 @@ from harness.experiment import (
     Contender,
     Experiment,
     Figure,
+    Json,
     backend_contender,
     product_case,
 )
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 STEPS = (
     backend_contender("cpu-naive"),
@@ -79,6 +83,17 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return [*products, *(peak_case(name) for name in SEMIRINGS[preset]), *lesson]
 
 
+def at_a_power_of_two(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the rate of the subject where all sizes are a power of two, over that at the size below."""
+    own = [c for c in rates.contenders(cells) if c.is_ok and rates.axis(c, "backend") == options["subject"]]
+    if len(own) < 2:
+        return None
+    below, at = sorted(own, key=lambda cell: rates.axis(cell, "n"))[-2:]
+    judged = [(cell, None) for cell in own]
+    who, over = f"{options['subject']} at n={rates.axis(at, 'n')}", f"at n={rates.axis(below, 'n')}"
+    return Finding(who, SPEED, [Value(exactly(at.rate / below.rate))], over, judged=judged)
+
+
 EXPERIMENT = Experiment(
     name="ladder",
     question="What does each classic optimisation of a matrix product buy?",
@@ -108,7 +123,7 @@ EXPERIMENT = Experiment(
                 "where": {"role": LESSON},
                 "subject": "cpu-naive",
                 "compares": "n",
-                "finding": "power_of_two",
+                "finding": at_a_power_of_two,
             },
             prominence=60,
         ),

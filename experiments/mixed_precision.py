@@ -78,7 +78,14 @@ EXPERIMENT = Experiment(
             "mixed_precision_peers",
             "strip",
             f"{SUBJECT} over the fastest other kernel: a library, or wide operands",
-            {"rows": ROWS, "markers": "n", "value": "over_other", "subject": SUBJECT, "finding": "over_other"},
+            {
+                "rows": ROWS,
+                "markers": "n",
+                "value": "over_other",
+                "subject": SUBJECT,
+                "finding": "speed",
+                "over": "kernel",
+            },
         ),
     ),
     budget={

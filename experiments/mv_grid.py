@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
             "mv_grid",
             "heatmap",
             f"T rows x Z threads of {BACKEND}",
-            {"rows": "contender", "columns": "shape", "value": "of_read", "x_label": "shape", "finding": "winners"},
+            {"rows": "contender", "columns": "shape", "value": "of_read", "x_label": "shape", "finding": "fastest"},
         ),
     ),
     budget={

@@ -33,7 +33,7 @@ def _figure(side: str, dtype: str, *, on_gpu: bool) -> Figure:
     options = {
         "where": {"side": side, "dtype": dtype, "device": "gpu" if on_gpu else None},
         "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
-        "finding": "read_shares",
+        "finding": "of_read",
     }
     return Figure(name, "map", f"Matrix times vector, {side}, {dtype}{' on the GPU' if on_gpu else ''}", options)
 

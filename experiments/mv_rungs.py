@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
                 "columns": "shape",
                 "x_label": "side of the vector, rows and columns of the matrix",
                 "value": "of_read",
-                "finding": "read_shares",
+                "finding": "of_read",
                 "subject": vectors.GPU_SUBJECT,
             },
             prominence=61,

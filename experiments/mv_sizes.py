@@ -48,7 +48,7 @@ def _figure(*, on_gpu: bool) -> Figure:
         "rows": "side",
         "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
         "finding": "losses",
-        "ragged": "Sizes beside powers of two",
+        "ragged": "sizes beside powers of two",
     }
     place = " on the GPU" if on_gpu else ""
     return Figure(f"mv_sizes{'_gpu' * on_gpu}", "dense", f"Matrix times vector at every size{place}", options)

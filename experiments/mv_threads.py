@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from experiments._parts import vectors
 from experiments._parts.gpu import or_absent
-from harness.experiment import Budget, Case, Experiment, Figure
+from harness.analysis import rates
+from harness.analysis.findings.sentences import LEAST, Finding, Measure, Value, exactly
+from harness.experiment import Budget, Case, Experiment, Figure, Json
 from harness.machine import Machine
+from harness.store.store import Cell
 
 # Fewer than four cannot be asked for: the compiler unrolls a loop of one load, and has several in flight again.
 LOADS = (4, 8)
@@ -43,6 +46,20 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return found
 
 
+KNEE = 0.9  # of its best rate, from where on more threads hardly help
+NEEDS = Measure("needs", "need", f"{{}} threads for {100 * KNEE:.0f} % of the best rate")
+
+
+def knee(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the fewest threads that read at most of the best rate, by contender."""
+    values = []
+    for name, own in rates.group((c for c in rates.contenders(cells) if c.is_ok), lambda c: c.contender).items():
+        most = max(cell.rate for cell in own)
+        threads = min(rates.axis(cell, options["x"]) for cell in own if cell.rate >= KNEE * most)
+        values += [Value(exactly(threads), place=name, words=f"{threads:,}")] if len(own) > 1 else []
+    return Finding("Reading", NEEDS, values, pick=LEAST) if values else None
+
+
 EXPERIMENT = Experiment(
     name="mv_threads",
     question="How many threads does it take to read memory at full rate, by loads in flight of each?",
@@ -56,7 +73,7 @@ EXPERIMENT = Experiment(
                 "x": "threads_at_once",
                 "x_label": "threads with loads of 16 bytes; an H200 holds 270,336 at a time",
                 "value": "of_read",
-                "finding": "knees",
+                "finding": knee,
             },
         ),
     ),

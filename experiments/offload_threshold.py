@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from experiments._parts.gpu import SUBJECT, TRANSFER_TASK, best_of_cpu, gpu_case, or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.analysis import offload, rates
+from harness.analysis.findings.sentences import PAYS, Finding, Value, exactly
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json
 from harness.machine import Machine
+from harness.store.store import Cell
 
 SIZES = {
     "smoke": (64,),
@@ -30,6 +35,26 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(all_cases, machine)
 
 
+def overtakes(cells: list[Cell], options: Json) -> Finding | None:
+    """Return from which size on the GPU is surely faster than the CPU, copies included."""
+    found = [
+        (
+            threshold.contender.replace(", ", " with ", 1),
+            Value(
+                exactly(threshold.up_to or math.inf),
+                place=threshold.problem,
+                words=f"from n={threshold.up_to} on" if threshold.up_to else f"nowhere up to n={threshold.above}",
+            ),
+        )
+        for threshold in offload.thresholds(rates.contenders(cells))
+    ]
+    if not found:
+        return None
+    (who, first), *rest = found
+    others = {name: [value for _, value in own] for name, own in rates.group(rest, lambda entry: entry[0]).items()}
+    return Finding(who, PAYS, [first], "the CPU", others=others)
+
+
 EXPERIMENT = Experiment(
     name="offload_threshold",
     question="From which size on is a GPU worth the copies between host and GPU?",
@@ -39,7 +64,7 @@ EXPERIMENT = Experiment(
             "offload_threshold",
             "lines",
             "With copies between host and GPU in the time",
-            {"x": "n", "panels": "problem", "y_scale": "log", "finding": "thresholds"},
+            {"x": "n", "panels": "problem", "y_scale": "log", "finding": overtakes},
             prominence=76,
         ),
     ),

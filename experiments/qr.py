@@ -70,10 +70,10 @@ EXPERIMENT = Experiment(
     question="What does a faster product buy the QR factorisation, at sizes that fit no tile?",
     cases=cases,
     figures=(
-        _figure("qr", "QR by the backend of its products", "rate", "speeds", None),
-        _figure("qr_shares", "QR: the part of its time in products", "share", "product_shares", None),
-        _figure("qr_gpu", "QR on the GPU by the backend of its products", "rate", "speeds", "gpu"),
-        _figure("qr_shares_gpu", "QR on the GPU: the part of its time in products", "share", "product_shares", "gpu"),
+        _figure("qr", "QR by the backend of its products", "rate", "speed", None),
+        _figure("qr_shares", "QR: the part of its time in products", "share", "in_products", None),
+        _figure("qr_gpu", "QR on the GPU by the backend of its products", "rate", "speed", "gpu"),
+        _figure("qr_shares_gpu", "QR on the GPU: the part of its time in products", "share", "in_products", "gpu"),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

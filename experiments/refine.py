@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
                 "value": "speed_up",
                 "y_scale": "log",
                 "panels": "setting",
-                "finding": "speeds",
+                "finding": "speed",
             },
         ),
     ),

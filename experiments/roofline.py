@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from experiments._parts import gpu, roofs
 from experiments.ladder import peak_case, steps
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.analysis import rates
+from harness.analysis.findings.sentences import FIRST, LEAST, PART, SPEED, Finding, Value, exactly
+from harness.analysis.traffic import model
+from harness.experiment import Budget, Case, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 # (m, n, k): few, some and many operations for each byte. Every rung computes the square.
 SHAPES = {
@@ -53,6 +57,51 @@ def _gpu_cases(preset: str) -> list[Case]:
     return all_cases
 
 
+ABOVE = "Above 100 %: the roof was measured too low, or fewer bytes passed than the loops load"
+
+
+def saved(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the speed of what users get over the first rung of its device, and how much less it loads."""
+    values, notes, names = [], [], []
+    for group in rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, "device")).values():
+        known = [(cell, p) for cell in group if cell.is_ok and (p := model.predict(cell, cells)) is not None]
+        subject = next((cell for cell, _ in known if cell.contender in options["subjects"]), None)
+        if subject is None or known[0][0] is subject:
+            continue
+        first, bound = known[0]
+        of_first, of_subject = (model.bytes_from(cell, cells) for cell in (first, subject))
+        values.append(Value(exactly(subject.rate / first.rate), (subject, first)))
+        names.append((subject.contender, first.contender))
+        by_level = {level: of_first[level] / of_subject[level] for level in of_first if level in of_subject}
+        back = {bound.level: " (which holds it back)"}
+        parts = [f"{times:.3g} from {level.in_words}{back.get(level, '')}" for level, times in by_level.items()]
+        notes.append(f"{first.contender} loads times the bytes of {subject.contender}: {', '.join(parts)}")
+    if not values:
+        return None
+    (who, over), *others = names
+    rest = {f"{own} over {first}": [value] for (own, first), value in zip(others, values[1:], strict=True)}
+    judged = [(value.cell, value.rival) for value in values]
+    return Finding(who, SPEED, values[:1], over, FIRST, others=rest, judged=judged, note="; ".join(notes))
+
+
+def of_roof(cells: list[Cell], options: Json) -> Finding | None:
+    """Return which part of its roof the fastest kernel of each shape reaches."""
+    products = rates.group((c for c in rates.contenders(cells) if c.is_ok), lambda cell: (cell.case, cell.run)).values()
+    fastest = [max(own, key=lambda cell: cell.rate) for own in products]
+    values = [
+        Value(exactly(100 * cell.rate / roof.rate), (cell,), place=f"{cell.contender}, {_shape(cell)}, by {roof.bound}")
+        for cell in fastest
+        if (roof := model.roof_of(cell, cells)) is not None
+    ]
+    note = ABOVE if any(round(value.number.estimate) > 100 for value in values) else ""
+    judged = [(value.cell, None) for value in values]
+    return Finding("The fastest kernel", PART, values, "its roof", LEAST, judged=judged, note=note) if values else None
+
+
+def _shape(cell: Cell) -> str:
+    return f"{rates.axis(cell, 'semiring')}, {cell.axes.get('shape', rates.size(cell))}"
+
+
 PANELS = {"panels": ["semiring", "device"]}
 EXPERIMENT = Experiment(
     name="roofline",
@@ -63,14 +112,14 @@ EXPERIMENT = Experiment(
             "roofline",
             "roofline",
             "Roofline of the rungs: a square product, each at the operations a byte of its own loads",
-            {**PANELS, "where": {"shape": "square"}, "subjects": USED, "finding": "own_traffic"},
+            {**PANELS, "where": {"shape": "square"}, "subjects": USED, "finding": saved},
             prominence=70,
         ),
         Figure(
             "roofline_shapes",
             "roofline",
             "Roofline by shape",
-            {**PANELS, "where": {"backend": list(USED)}, "point": "shape", "finding": "roofs"},
+            {**PANELS, "where": {"backend": list(USED)}, "point": "shape", "finding": of_roof},
         ),
     ),
     budget={

@@ -58,7 +58,7 @@ EXPERIMENT = Experiment(
             "semiring_cost",
             "dots",
             "The price of a semiring",
-            {"panels": ["backend", "dtype", "n"], "value": "time_ratio", "subject": ON_CPU, "finding": "cost"},
+            {"panels": ["backend", "dtype", "n"], "value": "time_ratio", "subject": ON_CPU, "finding": "time"},
             prominence=59,
         ),
     ),

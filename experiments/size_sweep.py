@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 from experiments._parts.peers import COMMONEST, FASTEST, SUBJECT, fastest_peers, libraries_for
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.analysis import rates
+from harness.analysis.findings.sentences import LEAST, Finding, Measure
+from harness.analysis.findings.sizes import first_size
+from harness.analysis.ragged_sizes import extra_work
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 RUNGS = [*(backend_contender(f"cpu-{name}") for name in ("transposed", "tiled", "packed")), backend_contender(SUBJECT)]
 
@@ -63,6 +69,22 @@ def _contenders(problem: Problem, machine: Machine, preset: str) -> list[Contend
     return [*libraries_for(problem, machine, preset), *RUNGS]
 
 
+LITTLE = 10  # percent of work in vain
+PADS = Measure("adds", "add", f"at most {LITTLE} % of work {{}}")
+
+
+def padding(cells: list[Cell], options: Json) -> Finding | None:
+    """Return the size from which on padding to the smallest and the largest tile computes little in vain."""
+    last, values = max((rates.axis(cell, "n") or 0 for cell in cells), default=0), []
+    for tile in (min(options["tiles"]), max(options["tiles"])) if last else ():
+        whole = math.ceil(1 / (math.sqrt(1 + LITTLE / 100) - 1)) * tile  # from here on one tile more is little
+        found = first_size([(n, extra_work(n, n, tile, tile) <= LITTLE) for n in range(1, whole + 1)])
+        if found.number.estimate > last:
+            found = first_size([(last, False)])
+        values.append(found._replace(place=f"tiles of {tile} x {tile}"))
+    return Finding("Padding to whole tiles", PADS, values, pick=LEAST) if values else None
+
+
 EXPERIMENT = Experiment(
     name="size_sweep",
     question="How does the rate depend on the size, and what does a size cost that fits no tile?",
@@ -80,7 +102,8 @@ EXPERIMENT = Experiment(
                 "ends": True,
                 "where": {"backend": DRAWN},
                 "subject": SUBJECT,
-                "finding": "over_fastest",
+                "finding": "speed",
+                "over": "library",
             },
         ),
         Figure("ragged_loss", "ragged", "What sizes that fit no tile lose", OF_DOUBLE, prominence=86),
@@ -88,7 +111,7 @@ EXPERIMENT = Experiment(
             "extra_work",
             "extra_work",
             "Extra work if edges were padded to whole tiles",
-            {"tiles": TILES, "finding": "extra_work"},
+            {"tiles": TILES, "finding": padding},
         ),
     ),
     budget={

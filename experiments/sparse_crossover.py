@@ -64,7 +64,7 @@ EXPERIMENT = Experiment(
                 "value": "time_ratio",
                 "y_scale": "log",
                 "panels": "kind",
-                "finding": "crossings",
+                "finding": "pays",
                 "subject": "cpu-simd",
                 "who": "A dense product",
                 "point": "{:g} %",

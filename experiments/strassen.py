@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
                 "y_scale": "log",
                 "panels": "setting",
                 "where": {"threads": 1},  # more threads compute the same sums
-                "finding": "errors",
+                "finding": "error",
             },
         ),
     ),

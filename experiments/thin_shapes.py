@@ -64,7 +64,14 @@ EXPERIMENT = Experiment(
             "thin_shapes",
             "strip",
             f"{SUBJECT} over the fastest library on thin shapes, one thread",
-            {"rows": ROWS, "colours": "dtype", "value": "over_fastest", "subject": SUBJECT, "finding": "over_fastest"},
+            {
+                "rows": ROWS,
+                "colours": "dtype",
+                "value": "over_fastest",
+                "subject": SUBJECT,
+                "finding": "speed",
+                "over": "library",
+            },
             prominence=78,
         ),
         Figure(

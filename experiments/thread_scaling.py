@@ -12,9 +12,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal
+from harness.analysis import rates
+from harness.analysis.findings.sentences import FIRST, PART, Finding, Value, exactly
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, Json
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.store.store import Cell
 
 
 class Method(NamedTuple):
@@ -35,6 +38,7 @@ INDEPENDENT_N, INDEPENDENT_PRODUCTS = 512, 4  # of each thread: small enough tha
 
 WORK_OF_ALL = {"strong": "one product", "weak": "as much work for each"}
 MIN_PLUS, MIN_PLUS_SIZES = "one product over min_plus", (1000, 1500, 2000)
+ON = {"strong": "on the same product", "weak": "on as much work"}
 WHOLE, RAGGED, MISSING_ROWS = "whole tiles", "ragged", 5
 SIZE = {"smoke": 192, "quick": 1024, "full": 1024}
 DRAWN = [n - less for n in sorted({*SIZE.values()}) for less in (0, MISSING_ROWS)]
@@ -124,10 +128,28 @@ def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Proble
     return Case({**axes, "semiring": "plus_times", "dtype": "float64"}, contenders, {"seed": 1})
 
 
+def kept(cells: list[Cell], options: Json) -> Finding | None:
+    """Return which part of the rate of one thread each of the most threads keeps, of the subject and of others."""
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    most = max((cell.threads for cell in own), default=1)
+    found: dict[str, list[Value]] = {}
+    for work, group in rates.group(own, lambda cell: str(cell.axes.get("work"))).items():
+        for method, points in rates.scaling(group).items():
+            threads, gain = points[-1]
+            if threads == most > 1:
+                found.setdefault(method, []).append(Value(exactly(100 * gain.estimate / most), place=work))
+    if len(found) < 2:
+        return None
+    who = options["subject"] if options["subject"] in found else next(iter(found))
+    values = found.pop(who)
+    over = f"the rate of one thread {ON[rates.common(own, 'mode')]}"
+    return Finding(f"Each of {most} threads of {who}", PART, values, over, FIRST, others=found)
+
+
 def _figure(name: str, mode: str, sizes: Sequence[int], *, prominence: int = 0) -> Figure:
     title = f"Rate of more threads over that of one alone, {WORK_OF_ALL[mode]}"
     where = {"mode": mode, "work": [WHOLE, RAGGED], "n": sizes}
-    options = {"where": where, "subject": "cpu-simd", "finding": "threads"}
+    options = {"where": where, "subject": "cpu-simd", "finding": kept}
     return Figure(name, "scaling", title, options, prominence=prominence)
 
 

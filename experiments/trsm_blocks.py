@@ -59,24 +59,22 @@ def _figure(name: str, title: str, value: str, finding: str, device: str | None)
     return Figure(name, "lines", title, options)
 
 
-ERRORS = "residual", "residuals"  # value and finding
 # Where a GPU is asked for a rate: blocks are as long as `trsm` makes them.
 ASKED = {"columns_of_b": (256, 4096), "block": 512}
+ERRORS = "residual", "residual"  # value and finding
 EXPERIMENT = Experiment(
     name="trsm_blocks",
     question="How long should the inverted diagonal blocks of a triangular solve be, in time and in accuracy?",
     cases=cases,
     figures=(
-        _figure("trsm_blocks", "Triangular solve: time by the length of blocks", "time", "speeds", None),
+        _figure("trsm_blocks", "Triangular solve: time by the length of blocks", "time", "speed", None),
         _figure("trsm_residuals", "Triangular solve: error by the length of blocks", *ERRORS, None),
-        _figure(
-            "trsm_blocks_gpu", "Triangular solve on the GPU: time by the length of blocks", "time", "speeds", "gpu"
-        ),
+        _figure("trsm_blocks_gpu", "Triangular solve on the GPU: time by the length of blocks", "time", "speed", "gpu"),
         _figure(
             "trsm_residuals_gpu",
             "Triangular solve on the GPU: error by the length of blocks",
             "residual",
-            "residuals",
+            "residual",
             "gpu",
         ),
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
-from harness.analysis import caveats, mean_sizes, peaks, rates, shares
-from harness.analysis.findings import DETAILS, FINDINGS, JUDGED, PLACES, libraries
+from harness.analysis import caveats, findings, mean_sizes, peaks, rates, shares
+from harness.analysis.findings import libraries
+from harness.analysis.findings.sentences import Finding
 from harness.errors import HarnessError
 from harness.experiment import Experiment, Figure, content_hash
 from harness.store.store import Cell
@@ -27,18 +29,23 @@ OPTIONS = frozenset(
 )
 
 
-class Shown(NamedTuple):
+@dataclass(frozen=True)
+class Shown:
     """The cells of a machine that a figure shows, and the peaks that other experiments or earlier runs measured."""
 
     cells: list[Cell]
     peaks: list[Cell]
     left_out: tuple[str, ...] = ()  # contenders that are not at their best
+    found: dict[str, Finding | None] = field(default_factory=dict, repr=False)  # by figure: what is known by now
 
 
 def faults(figure: Figure) -> list[HarnessError]:
     """Return what is wrong with the options of a figure: a finding that there is not, or options that nothing reads."""
     finding = figure.options.get("finding")
-    wrong = [] if finding in (None, *FINDINGS) else [HarnessError.unknown("finding", finding, FINDINGS)]
+    known = findings.FINDINGS
+    wrong = (
+        [HarnessError.unknown("finding", finding, known)] if isinstance(finding, str) and finding not in known else []
+    )
     wrong += [HarnessError.unknown("option", name, OPTIONS) for name in figure.options if name not in OPTIONS]
     return [error.told_by(f"figure {figure.name}") for error in wrong]
 
@@ -93,10 +100,21 @@ def of_figure(figure: Figure, of: Shown) -> str:
 
     If they are most of them, it says so, and nothing is found.
     """
-    if figure.options.get("finding") not in FINDINGS:
-        return ""
-    sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
-    return sentence and (_nothing_decided(figure, of) or sentence + _too_many(figure, of))
+    found = finding(figure, of)
+    return (found and (_nothing_decided(figure, of) or found.sentence + _too_many(figure, of))) or ""
+
+
+def finding(figure: Figure, of: Shown) -> Finding | None:
+    """Return what the cells of a figure have found, as data."""
+    if figure.name not in of.found:
+        of.found[figure.name] = findings.of(figure, [*of.cells, *of.peaks])
+    return of.found[figure.name]
+
+
+def headline(figure: Figure, of: Shown) -> tuple[str, str]:
+    """Return the number of a finding and what it means; empty texts of one on which nothing is decided."""
+    found = finding(figure, of)
+    return ("", "") if found is None or _nothing_decided(figure, of) else found.headline
 
 
 def _nothing_decided(figure: Figure, of: Shown) -> str:
@@ -110,26 +128,23 @@ def undecided(figure: Figure, of: Shown) -> caveats.Undecided:
 
     Ratios are those to the reference of their case.
     """
-    if not _is_timed(figure):
+    if figure.kind in NOT_TIMED or figure.options.get("value") in FACTS:
         return caveats.Undecided(0, 0, 0, 0)
-    judge = JUDGED.get(figure.options.get("finding", ""))
-    return caveats.undecided(of.cells) if judge is None else judge([*of.cells, *of.peaks], figure.options)
+    found = finding(figure, of)
+    judged = found.judged if found else None
+    return caveats.undecided(of.cells) if judged is None else caveats.of_shares(judged)
 
 
-def places_of_figure(figure: Figure, of: Shown) -> str:
-    """Return where the numbers of its title hold, and how many of them are undecided; mostly nothing."""
-    name = figure.options.get("finding", "")
-    return PLACES[name]([*of.cells, *of.peaks], figure.options) if name in PLACES else ""
+def range_of_figure(figure: Figure, of: Shown) -> str:
+    """Return the second sentence of a finding: the ends of its numbers, and where it loses; mostly there is one."""
+    found = finding(figure, of)
+    return "" if found is None or _nothing_decided(figure, of) else found.spread
 
 
 def below_title(figure: Figure, of: Shown) -> str:
-    """Return what a figure shows, and where the numbers of its title hold; of doubt, what the title does not say."""
+    """Return what a figure shows, and the range of the number in its title."""
     title = of_figure(figure, of)
-    if not title:
-        return ""
-    places = "" if _nothing_decided(figure, of) else places_of_figure(figure, of)
-    is_said = caveats.speaks_of_doubt(title)
-    return ". ".join(filter(None, [figure.title, caveats.without_doubt(places) if is_said else places]))
+    return ". ".join(filter(None, [figure.title, range_of_figure(figure, of)])) if title else ""
 
 
 def doubt(figure: Figure, of: Shown) -> str:
@@ -159,14 +174,10 @@ def _too_many(figure: Figure, of: Shown) -> str:
     return caveats.doubt(found) if found.undecided >= MOST_UNDECIDED * found.ratios else ""
 
 
-def _is_timed(figure: Figure) -> bool:
-    return figure.kind not in NOT_TIMED and figure.options.get("value") not in FACTS
-
-
 def details_of_figure(figure: Figure, of: Shown) -> str:
     """Return what its cells have found besides, too long for a title; mostly nothing."""
-    name = figure.options.get("finding", "")
-    return DETAILS[name]([*of.cells, *of.peaks], figure.options) if name in DETAILS else ""
+    found = finding(figure, of)
+    return found.note if found else ""
 
 
 def fingerprint(figure: Figure, of: Shown) -> str:
@@ -187,13 +198,15 @@ def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:
     return next(filter(None, (_answer(figure, experiment, cells) for figure in experiment.figures)), "")
 
 
-def by_name(experiment: Experiment, cells: Sequence[Cell]) -> dict[str, str]:
+def by_name(experiment: Experiment, cells: Sequence[Cell], *, with_range: bool = False) -> dict[str, str]:
     """Return what an experiment has found, by its name, and what each of its figures has, by theirs."""
-    found = {figure.name: _answer(figure, experiment, cells) for figure in experiment.figures}
+    found = {f.name: _answer(f, experiment, cells, with_range=with_range) for f in experiment.figures}
     return {**found, experiment.name: next(filter(None, found.values()), "")}
 
 
-def _answer(figure: Figure, experiment: Experiment, cells: Sequence[Cell]) -> str:
+def _answer(figure: Figure, experiment: Experiment, cells: Sequence[Cell], *, with_range: bool = False) -> str:
     """Return the finding of a figure; none of one without its subject: older runs were about another backend."""
     of = shown(figure, experiment.name, cells)
-    return "" if _lacks_subject(figure, of) else of_figure(figure, of)
+    if _lacks_subject(figure, of) or not (found := of_figure(figure, of)):
+        return ""
+    return ". ".join(filter(None, [found, range_of_figure(figure, of) if with_range else ""]))

@@ -6,7 +6,6 @@ Pure, from cells.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -37,7 +36,6 @@ EVEN, FEW = "undecided: level", "undecided: few samples"
 # of a rate is left. Of one process it takes a wider factor: processes differ by some per cent, which it cannot show.
 LEVEL, LEVEL_ALONE = 1.05, 1.1
 _NOTHING = ": nothing is decided"
-_MARK = re.compile(rf" \((?:(\d+) of (\d+) )?undecided\)|{_NOTHING}")
 _MEANING = {
     EVEN: "the interval of the ratio to the reference contains 1",
     FEW: "too few samples to exclude that the ratio to the reference is chance",
@@ -271,19 +269,13 @@ def nothing_decided(found: Undecided) -> str:
 
 
 def speaks_of_doubt(sentence: str) -> bool:
-    """Return whether a sentence has the mark of `doubt`, or says that nothing is decided."""
-    return _MARK.search(sentence) is not None
+    """Return whether a sentence ends with the mark of `doubt`, or says that nothing is decided."""
+    return sentence.endswith((" undecided)", "(undecided)", _NOTHING))
 
 
-def without_doubt(sentence: str) -> str:
-    """Return a sentence without the marks of `doubt`."""
-    return _MARK.sub("", sentence)
-
-
-def greatest_doubt(sentence: str) -> tuple[float, str]:
-    """Return the mark of `doubt` in a sentence that speaks of most, and the part: 0.58, " (7 of 12 undecided)"."""
-    marks = [(int(mark[1]) / int(mark[2]) if mark[1] else 1.0, mark[0]) for mark in _MARK.finditer(sentence)]
-    return max(marks, default=(0.0, ""))
+def is_unsettled(sentence: str) -> bool:
+    """Return whether all numbers of a sentence are undecided, or so many that it has none."""
+    return sentence.endswith(("(undecided)", _NOTHING))
 
 
 def conditions(cell: Cell) -> list[tuple[str, str]]:

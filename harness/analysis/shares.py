@@ -1,11 +1,10 @@
-"""Shares of an algorithm's time that products take: which stored ones hold, and findings about them. Pure."""
+"""Shares of an algorithm's time that products take: which stored ones hold. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from harness.analysis import rates
-from harness.analysis.places import ends_in_words
 from harness.experiment import Json
 from harness.store.store import Cell
 
@@ -36,12 +35,6 @@ def _slow(cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
     return [cell for cell in stored if share(cell) is None], stored
 
 
-def finding(cells: list[Cell], options: Json) -> str:
-    """Return which part of the time of the algorithm, the option ``algorithm``, products take: at least and at most."""
-    found = [(100 * part, c) for c in rates.contenders(cells) if c.is_ok and (part := share(c)) is not None]
-    return f"Products take {ends_in_words(found, '.0f')} % of the time of {options['algorithm']}" if found else ""
-
-
 def left_out(cells: list[Cell], options: Json) -> str:
     """Return which stored shares a figure does not show, by contender and the axis of the option ``x``, and why."""
     slow, stored = _slow(cells)
@@ -54,7 +47,3 @@ def left_out(cells: list[Cell], options: Json) -> str:
         names.append(f"{name} at " + (f"{options['x']}={', '.join(values)}" if few else f"{len(values)} sizes"))
     reason = f"waiting for each product made the run more than {MOST_OF_A_RUN:g} times as long"
     return f"Parts of the time left out, {len(slow)} of {len(stored)}: {reason} ({'; '.join(names)})"
-
-
-DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": left_out}
-FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": finding}

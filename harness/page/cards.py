@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from harness.analysis import answers, caveats, rates
+from harness.analysis import answers, rates
 from harness.experiment import Experiment, Figure
-from harness.page.headline import headline
 from harness.page.recorded import Recorded
 from harness.store.store import Cell
 
@@ -28,7 +27,7 @@ class Card(NamedTuple):
     experiment: str
     machine: str
     finding: str
-    value: str  # a number with its interval, or empty
+    value: str  # the number of the finding, with its interval if it is of one cell, or empty
     meaning: str  # of the number
     confidence: str
     question: str
@@ -48,7 +47,7 @@ def _card(recorded: Recorded, experiment: Experiment) -> Card | None:
         is_timed = any(cell.is_ok for cell in rates.contenders(shown.cells))
         finding = answers.of_figure(figure, shown) if is_timed else ""
         if finding:
-            value, meaning = headline(figure, shown) if caveats.greatest_doubt(finding)[0] < 1 else ("", "")
+            value, meaning = answers.headline(figure, shown)
             return Card(
                 experiment=experiment.name,
                 machine=recorded.name,

@@ -137,7 +137,7 @@ def _gpu(facts: Mapping[str, str]) -> str:
 def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: Machine) -> str:
     """Return the title, and what each experiment has found in a sentence that leads to its section."""
     found = {experiment.name: answers.of_experiment(experiment, cells) for experiment in experiments}
-    unsettled = [name for name, sentence in found.items() if caveats.greatest_doubt(sentence)[0] == 1]
+    unsettled = [name for name, sentence in found.items() if caveats.is_unsettled(sentence)]
     told = {name: sentence for name, sentence in found.items() if sentence and name not in unsettled}
     parts = answers_by_place.lines(told)
     if unsettled:
@@ -183,7 +183,7 @@ def _section(
     more = ", ".join([*links, f"[{rates.plural(len(rows), 'cell')}]({CELLS})"])
     known = caveats.of_section(recorded, unsure, _roofs(experiment, cells))
     body = pictures or ([] if links or left_out else [tables.table(experiment, _some(rows))])
-    finding = answers.of_experiment(experiment, cells)
+    finding = answers.by_name(experiment, cells, with_range=True)[experiment.name]
     details = [answers.details_of_figure(f, answers.shown(f, experiment.name, cells)) for f in experiment.figures]
     return "\n\n".join(
         [

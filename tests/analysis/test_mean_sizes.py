@@ -8,7 +8,6 @@ import random
 import pytest
 
 from harness.analysis import answers, mean_sizes, rates
-from harness.analysis.findings import FINDINGS
 from harness.experiment import load_all
 from harness.report import tables
 from harness.report.figures.rows import table_of_rows
@@ -151,33 +150,3 @@ def test_a_step_is_as_uncertain_as_the_ratio_of_its_pairs():
     paired, step = rates.speed_up(own[1], own[0]), rates.step(own[1], own[0])
     assert step.estimate == pytest.approx(own[1].rate / own[0].rate)
     assert step.high / step.low == pytest.approx(paired.high / paired.low)
-
-
-def test_the_lesson_says_what_is_left_of_the_rate_at_a_power_of_two():
-    figure = next(figure for figure in LADDER.figures if figure.name == "power_of_two")
-    lesson = [
-        cell
-        for n, rate in ((500, 1.6), (512, 0.4))
-        for cell in synthetic.at_rates(LADDER, {"cpu-naive": rate, "cpu-simd": 30.0}, n=n, role="power of two")
-    ]
-    sentence = "cpu-naive has 0.25 of the rate at n = 512 that it has at n = 500"
-    assert answers.of_figure(figure, answers.shown(figure, "ladder", lesson)) == sentence
-    assert FINDINGS["power_of_two"](lesson[::-1], figure.options) == sentence, "whatever the order of cells"
-    assert FINDINGS["power_of_two"](lesson[:2], figure.options) == "", "one size has nothing beside it"
-    failed = [dataclasses.replace(c, status="failed", samples_ns=[]) if c is lesson[2] else c for c in lesson]
-    assert FINDINGS["power_of_two"](failed, figure.options) == ""
-    assert answers.shown(figure, "ladder", [cell for cell in cells(LADDER) if cell.axes.get("role") == "product"]) == (
-        answers.Shown([], [])
-    )
-
-
-def test_the_lesson_of_too_few_samples_is_undecided():
-    """Its two rates were not taken in turns, so what counts is the samples of each."""
-    figure = next(figure for figure in LADDER.figures if figure.name == "power_of_two")
-    own = [
-        cell for n in (500, 512) for cell in synthetic.at_rates(LADDER, {"cpu-naive": 1.0}, n=n, role="power of two")
-    ]
-    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:4]]) for cell in own]
-    told = [answers.of_figure(figure, answers.shown(figure, "ladder", some)) for some in (own, few)]
-    assert "decided" not in told[0]
-    assert told[1].endswith(": nothing is decided")

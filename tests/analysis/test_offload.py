@@ -8,9 +8,9 @@ import random
 import pytest
 
 from harness.analysis import caveats, offload
-from harness.analysis.findings import FINDINGS
 from harness.analysis.offload import Threshold
 from harness.experiment import load_all
+from tests._support.findings import of_figure
 from tests._support.synthetic import MACHINE, cells
 
 GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
@@ -102,15 +102,10 @@ def test_report_and_figure_name_it():
     assert never == [f"min_plus float32: {ALWAYS} not up to n=2048; {ONCE} not up to n=2048"]
 
 
-def test_the_title_says_from_which_size_on_it_is_surely_faster():
-    def title(*own):
-        return FINDINGS["thresholds"]([cell for cells_of in own for cell in cells_of], {})
-
-    pays, never = [10, 20, 60, 120, 200, 300], [1] * 6
-    plus = sweep({ONCE: pays, ALWAYS: never})
-    said = "gpu-tuned is faster than the CPU from n=512 (copies once) on, nowhere up to n=2048 (copies always)"
-    assert title(plus) == f"{said} over plus_times float32"
-    both = sweep({ONCE: pays, ALWAYS: [110, 120, 160, 120, 200, 300]}, semiring="min_plus")
-    words = "from n=64 (copies always) and n=512 (copies once) on over min_plus float32"
-    assert title(plus, both) == f"{said} over plus_times float32; {words}"
-    assert title([]) == ""
+def test_the_finding_says_from_which_size_on_it_is_surely_faster():
+    own = sweep({ONCE: [10, 20, 60, 120, 200, 300], ALWAYS: [1] * 6})
+    found = of_figure(load_all()["offload_threshold"], "offload_threshold", own)
+    paying = {ONCE: "from n=512 on", ALWAYS: "nowhere up to n=2048"}
+    told = {found.subject: found.values[0].words, **{name: values[0].words for name, values in found.others.items()}}
+    assert told == {name.replace(", ", " with "): words for name, words in paying.items()}
+    assert of_figure(load_all()["offload_threshold"], "offload_threshold", []) is None

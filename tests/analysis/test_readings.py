@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from harness.analysis import caveats, conditions
-from harness.analysis.findings import FINDINGS
 from harness.experiment import load_all
 from harness.report import tables
 from harness.report.figures import fields
 from harness.report.figures.sheet import Sheet
+from tests._support.findings import of_figure
 from tests._support.synthetic import MACHINE, cells
 
 GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
@@ -121,13 +121,11 @@ def test_logarithmic_axes_have_plain_numbers(sweep):
 
 
 def test_up_to_which_size_a_product_takes_no_longer_than_its_launch_is_said(sweep):
-    options = {"subject": "gpu-tuned"}
-    assert FINDINGS["launches"](sweep, options) == (
-        "A product by gpu-tuned takes no longer than its launch up to n=128 over plus_times float32"
-    )
-    slow = [read(cell, 1e3, launch_ns=9.0 * US) for cell in sweep]
-    assert FINDINGS["launches"](slow, options).endswith(" at no size over plus_times float32")
-    assert FINDINGS["launches"](sweep, {"subject": "gpu-naive"}) == ""
+    def told(own):
+        return of_figure(load_all()["gpu_small_products"], "gpu_small_products", own).values[0].words
+
+    assert told(sweep) == "up to n=128"
+    assert told([read(cell, 1e3, launch_ns=9.0 * US) for cell in sweep]) == "at no size"
 
 
 def test_many_launch_bound_sizes_are_counted_below_a_figure(sweep, monkeypatch):

@@ -4,11 +4,10 @@ import dataclasses
 
 from harness import registry
 from harness.analysis import answers, rivals, shares
-from harness.analysis.findings import FINDINGS
-from harness.analysis.places import where_in_words
 from harness.experiment import load_all
 from harness.report.figures.peers import LAST_COLUMNS
 from tests._support import synthetic
+from tests._support.findings import found, numbers
 
 EXPERIMENTS = load_all()
 
@@ -17,26 +16,11 @@ def at_rates(name, rates, **where):
     return synthetic.at_rates(EXPERIMENTS[name], rates, **where)
 
 
-def found(kind, shown, **options):
-    return FINDINGS[kind](shown, options)
-
-
-def test_who_wins_most_cases_is_held_against_the_fastest_library_in_those_it_loses_too():
-    won = [at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-packed": 1.9, "cpu-simd": 2.0}, n=n) for n in (64, 128)]
-    lost = at_rates("size_sweep", {"cpu-numpy": 4.0, "cpu-simd": 1.0}, n=512)
-    shown = [cell for own in (*won, lost) for cell in own]
-    speeds = "0.25 (n=512) to 2.00 times the speed of the fastest library"
-    assert found("fastest", shown) == f"cpu-simd is fastest in 2 of 3 cases; in all 3 it has {speeds}"
-    ours = [cell for cell in shown if cell.contender != "cpu-numpy" and cell.axes["n"] != 512]
-    assert found("fastest", [dataclasses.replace(c, reference="cpu-simd") for c in ours]) == (
-        "cpu-simd is fastest in all 2 cases, at 1.05 times the speed of the next"
-    )
-
-
 def test_a_kernel_of_ours_is_no_peer_and_counts_only_among_others():
     own = at_rates("size_sweep", {"cpu-numpy": 10.0, "cpu-packed": 20.0, "cpu-simd": 40.0}, n=64)
-    assert found("over_fastest", own, subject="cpu-simd").startswith("cpu-simd is 4.00 times as fast as cpu-numpy")
-    assert found("over_other", own, subject="cpu-simd").startswith("cpu-simd is 2.00 times as fast as cpu-packed")
+    library, kernel = (found("speed", own, subject="cpu-simd", over=over) for over in ("library", "kernel"))
+    assert (library.over, numbers(library.values)) == ("NumPy", [4.0])
+    assert numbers(kernel.values) == [2.0]
     assert [rivals.is_peer(cell) for cell in own] == [True, False, False]
 
 
@@ -57,19 +41,18 @@ def test_every_backend_of_a_library_and_no_other_declares_a_project():
     assert of_others == {*in_their_folder, "cpu-numpy"}
 
 
-def test_of_several_semirings_the_ends_over_all_cases_are_told_and_the_mean_of_the_named_one():
+def test_of_several_semirings_expressions_stand_apart_and_the_named_one_is_told_by_dtype():
     case = {"shared_by": "one thread", "dtype": "float64"}
     plain = at_rates("vs_peers", {"cpu-simd": 8.0, "cpu-numpy": 10.0}, n=257, semiring="plus_times", **case)
     tropical = at_rates("vs_peers", {"cpu-simd": 50.0, "cpu-numpy": 1.0}, n=257, semiring="min_plus", **case)
     shown = [*plain, *tropical]
-    assert found("over_fastest", shown, subject="cpu-simd", named="min_plus") == (
-        "cpu-simd is 50 times as fast as a NumPy expression over min_plus; of all products up to 50 times "
-        "a NumPy expression (min_plus float64), slower in 1 of 2 (0.80 times NumPy, plus_times float64)"
-    )
-    assert found("over_fastest", shown, subject="cpu-simd") == (
-        "cpu-simd is 0.80 times as fast as NumPy (plus_times float64); "
-        "50 times as fast as a NumPy expression (min_plus float64)"
-    )
+    named = found("speed", shown, subject="cpu-simd", over="library", named="min_plus")
+    assert (named.scope, named.over, numbers(named.values)) == ("min_plus", "a NumPy expression", [50.0])
+    assert numbers(named.others["all 2 products"]) == [0.8, 50.0]
+    assert (named.slower, len(named.judged)) == (1, 2)
+    every = found("speed", shown, subject="cpu-simd", over="library")
+    assert (every.over, numbers(every.values)) == ("NumPy", [0.8])
+    assert numbers(every.others["over expressions"]) == [50.0]
 
 
 def test_a_library_that_has_the_product_is_no_expression_of_its_operations():
@@ -83,28 +66,17 @@ def test_a_library_that_has_the_product_is_no_expression_of_its_operations():
     assert [rivals.is_expression(cell) for cell in (*double, *integer)] == [False, False, False, True]
     plain = at_rates("vs_peers", {"cpu-simd": 8.0, "cpu-numpy": 4.0}, n=257, semiring="plus_times", **case)
     assert not rivals.is_expression(plain[1]), "the ordinary product of floats is NumPy's own"
-    assert found("over_fastest", [*double, *integer, *plain], subject="cpu-simd", named="min_plus") == (
-        "cpu-simd is 5.00 times as fast as tropical-gemm over min_plus; of all products "
-        "2.00 times NumPy (plus_times float32) to 50 times a NumPy expression (min_plus int32)"
-    )
-    assert found("over_fastest", integer, subject="cpu-simd") == (
-        "cpu-simd is 50 times as fast as a NumPy expression (min_plus, int32, n=257)"
-    )
+    named = found("speed", [*double, *integer, *plain], subject="cpu-simd", over="library", named="min_plus")
+    assert (named.over, numbers(named.values), len(named.judged)) == ("tropical-gemm", [5.0], 3)
+    alone = found("speed", integer, subject="cpu-simd", over="library")
+    assert (alone.over, numbers(alone.values)) == ("a NumPy expression", [50.0])
 
 
 def test_a_tie_is_no_loss():
     case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
     level = at_rates("vs_peers", {"cpu-simd": 9.9, "cpu-numpy": 10.0}, n=257, **case)
     slow = at_rates("vs_peers", {"cpu-simd": 8.0, "cpu-numpy": 10.0}, n=512, **case)
-    assert "0.80 to 0.99, slower in 1)" in found("over_fastest", [*level, *slow], subject="cpu-simd")
-
-
-def test_narrow_operands_are_said_where_a_row_is_named_after_them():
-    own = at_rates("size_sweep", {"cpu-simd": 40.0}, n=64)[0]
-    narrow = dataclasses.replace(own, axes={**own.axes, "operands": "int8"})
-    assert where_in_words(own) == "plus_times, float64, n=64"
-    assert where_in_words(narrow) == "plus_times, int8, n=64"
-    assert where_in_words(narrow, [narrow]) == "int8, n=64", "the dtype of sums is shared, that of operands is said"
+    assert found("speed", [*level, *slow], subject="cpu-simd", over="library").slower == 1
 
 
 def test_a_share_of_a_run_far_slower_than_a_plain_one_is_none():

@@ -6,10 +6,10 @@ import math
 import pytest
 
 from harness.analysis import ragged_sizes
-from harness.analysis.findings import DETAILS, FINDINGS
 from harness.analysis.ragged_sizes import swept as swept_sizes
 from harness.experiment import load_all
 from tests._support import synthetic
+from tests._support.findings import found, numbers
 
 SWEEP = load_all()["dense_sweep"]
 OPTIONS = {"sweeps": "sweep", "x": "size", "subject": "cpu-simd"}
@@ -30,8 +30,8 @@ def sweep_of(rates, *, drift=(1.0,), peak=False):
     return found
 
 
-def title(cells, **options):
-    return FINDINGS["losses"](cells, {**OPTIONS, **options})
+def losses(cells):
+    return found("losses", cells, **OPTIONS)
 
 
 LEVEL = dict.fromkeys([*WHOLE, *RAGGED], 20.0)
@@ -50,27 +50,24 @@ def test_whole_tiles_lose_nothing_for_not_fitting_but_show_the_noise():
     own = swept_sizes.sweeps(sweep_of(rates), OPTIONS)["cpu-simd", ""]
     assert [n for n, _ in own.points] == [*RAGGED]
     assert own.noise == pytest.approx(50)
-    assert title(sweep_of({**rates, 530: 14.0})) == (
-        "Whole tiles of cpu-simd differ by 50 %, which hides what other sizes cost"
-    )
-    assert title(sweep_of({**LEVEL, 512: 16.0, 530: 17.0})) == (
-        "Sizes that fit no tile cost cpu-simd no more of its speed than whole tiles differ by, 20 %"
-    )
+    assert "differ by 50 %" in losses(sweep_of({**rates, 530: 14.0})).plain
+    within = losses(sweep_of({**LEVEL, 512: 16.0, 530: 17.0}))
+    assert (numbers(within.values), within.values[0].place) == ([20.0], ""), "no more than the noise"
 
 
 def test_a_loss_beyond_what_whole_tiles_differ_by_is_named():
     rates = {**LEVEL, 512: 19.6, 530: 15.0, 515: 19.0}
-    assert title(sweep_of(rates)) == "Sizes that fit no tile cost cpu-simd at most 25 % of its speed (size 530)"
-    assert DETAILS["losses"](sweep_of(rates), OPTIONS) == (
-        "Speeds are over cpu-numpy, timed in turns; in the median cpu-simd loses 15.0 %; whole tiles differ by 2 %"
+    worst = losses(sweep_of(rates))
+    assert (numbers(worst.values), worst.values[0].place) == ([25.0], "size 530")
+    assert worst.note.startswith(
+        "In the median cpu-simd loses 15.0 %; whole tiles differ by 2 %; speeds are over cpu-nu"
     )
     assert ragged_sizes.beyond_noise(sweep_of(rates), OPTIONS)["cpu-simd", ""] == [
         (515, pytest.approx(5)),
         (530, pytest.approx(25)),
     ]
     gaining = {**LEVEL, 530: 40.0}
-    besides = DETAILS["losses"](sweep_of(gaining), OPTIONS)
-    assert besides.endswith("; cpu-numpy over cpu-simd loses up to 50 % (size 530)")
+    assert losses(sweep_of(gaining)).note.endswith("; cpu-numpy loses at most 50 % (size 530)")
 
 
 def test_what_the_machine_can_do_is_the_unit_if_it_was_timed_in_turns():
@@ -80,22 +77,17 @@ def test_what_the_machine_can_do_is_the_unit_if_it_was_timed_in_turns():
         ("cpu-simd", ""): "peak",
         ("cpu-numpy", ""): "peak",
     }
-    assert DETAILS["losses"](sweep_of(rates, peak=True), OPTIONS).startswith(
-        "Speeds are over the peak, timed in turns; "
-    )
+    assert "speeds are over the peak" in losses(sweep_of(rates, peak=True)).note
 
 
 def test_without_a_unit_or_without_noise_no_number_is_told():
     alone = [cell for cell in sweep_of(LEVEL) if cell.contender == "cpu-simd"]
     assert swept_sizes.sweeps(alone, OPTIONS) == {}
-    assert title(alone) == "cpu-simd was measured alone: the drift of the machine hides what a size costs"
+    assert losses(alone).plain.startswith("cpu-simd was measured alone: ")
     few = sweep_of({512: 20.0, 515: 10.0})
     assert math.isnan(swept_sizes.sweeps(few, OPTIONS)["cpu-simd", ""].noise)
-    assert title(few, ragged="Sizes beside powers of two") == (
-        "Too few whole tiles were measured to tell from noise what sizes beside powers of two cost cpu-simd"
-    )
+    assert losses(few).plain.startswith("Too few whole tiles were measured ")
     assert ragged_sizes.beyond_noise(few, OPTIONS)["cpu-simd", ""] == []
-    assert title([]) == ""
 
 
 def test_only_whole_tiles_nearby_count():

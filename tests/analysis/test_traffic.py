@@ -12,12 +12,12 @@ import pytest
 from backends.gpu._program.nest import warp_tile
 from harness import registry
 from harness.analysis import rates
-from harness.analysis.findings import DETAILS, FINDINGS
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, depth_of, loads
 from harness.experiment import load_all
 from harness.interface.nest import Nest
 from harness.problem import Problem
+from tests._support.findings import of_figure
 from tests._support.synthetic import MACHINE, cells
 
 N = 16
@@ -274,11 +274,6 @@ class TestPredictions:
         far = [cell for cell in everything if cell.axes.get("level") != "L1"]
         assert model.predict(packed, far) is None
 
-    def test_balance_names_each_memory_that_a_tile_can_be_filled_from(self):
-        assert FINDINGS["balance"](self.cells(), {}) == (
-            "Machine balance asks for tiles of 20 with L2, of 20 with L3, of 20 with memory"
-        )  # 8 bytes x 50 GFLOP/s / 20 GB/s
-
     def test_bytes_of_both_rungs_of_a_sentence_come_from_the_memory_that_holds_the_first_back(self):
         nests = {
             "cpu-naive": PLAIN,
@@ -298,25 +293,6 @@ class TestPredictions:
         of_first, of_subject = (model.bytes_from(cell, shown) for cell in (first, subject))
         saved = {level.name: f"{of_first[level] / of_subject[level]:.3g}" for level in of_first}
         assert len(set(saved.values())) > 1
-        options = {"subjects": ["cpu-simd"]}
-        said = f"cpu-simd loads 1/{saved['L2']} of the bytes of cpu-naive from L2 and is "
-        assert FINDINGS["own_traffic"](shown, options).startswith(said)
-        detail = DETAILS["own_traffic"](shown, options)
-        assert f"{saved['L1']} from L1, {saved['L2']} from L2 (which holds it back)" in detail
-
-    def test_what_is_above_its_roof_is_told_as_it_was_measured(self):
-        everything = cells(load_all()["roofline"])
-        sentence = FINDINGS["roofs"](everything, {})
-        assert (
-            " % of the peak (cpu-numpy, square) to 794 % of what memory allows (cpu-numpy, matrix-vector)" in sentence
-        )
-        assert DETAILS["roofs"](everything, {}).startswith("Above 100 %: ")
-        square = [cell for cell in everything if rates.is_roof(cell) or cell.axes["shape"] == "square"]
-        assert "%" in FINDINGS["roofs"](square, {})
-        assert DETAILS["roofs"](square, {}) == ""
-
-    @pytest.mark.parametrize("name", ["predicted", "over_bound"])
-    def test_findings_are_sentences(self, name):
-        sentence = FINDINGS[name](self.cells(), {})
-        assert sentence[0].isupper()
-        assert "cpu-" in sentence
+        found = of_figure(load_all()["roofline"], "roofline", shown)
+        assert (found.subject, found.over) == ("cpu-simd", "cpu-naive")
+        assert f"{saved['L1']} from L1, {saved['L2']} from L2 (which holds it back)" in found.note

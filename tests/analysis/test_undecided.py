@@ -5,9 +5,7 @@ import dataclasses
 import pytest
 
 from harness.analysis import answers, caveats
-from harness.analysis.findings import FINDINGS, JUDGED
 from harness.experiment import load_all
-from tests._support.planted_rank_cells import planted
 from tests._support.synthetic import cells
 
 EXPERIMENTS = load_all()
@@ -18,7 +16,8 @@ def shown(name, samples):
     own = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:samples]]) for c in cells(EXPERIMENTS[name])]
     for figure in EXPERIMENTS[name].figures:
         of = answers.shown(figure, name, own)
-        if figure.options.get("finding") in JUDGED and answers.of_figure(figure, of):
+        found = answers.finding(figure, of)
+        if found and found.judged:
             yield figure, of
 
 
@@ -28,7 +27,7 @@ def test_two_samples_decide_nothing(name):
     assert found
     for figure, of in found:
         assert answers.of_figure(figure, of).endswith(": nothing is decided")
-        assert caveats.greatest_doubt(answers.of_figure(figure, of))[0] == 1, "no report tells it as found"
+        assert caveats.is_unsettled(answers.of_figure(figure, of)), "no report tells it as found"
         assert answers.doubt(figure, of) == " (undecided)", "so it is not published"
     for figure, of in shown(name, 8):
         assert "undecided" not in answers.of_figure(figure, of)
@@ -98,19 +97,3 @@ def test_disturbed_ratios_that_have_a_verdict_are_told():
     told = [answers.of_figure(figure, answers.shown(figure, "vs_peers", some)) for some in (own, noisy)]
     assert told[0]
     assert told[0] == told[1], "a sample that was disturbed widens the interval of the ratio"
-
-
-@pytest.mark.parametrize("samples", [2, 6])
-def test_shares_of_a_call_on_ranks_need_samples_for_an_interval(samples):
-    own = [
-        dataclasses.replace(c, samples_ns=[[*c.samples_ns[0][:1]] * samples]) if c.is_ok else c
-        for c in planted(EXPERIMENTS["dist_breakdown"])
-    ]
-    figure = EXPERIMENTS["dist_breakdown"].figures[0]
-    title = answers.of_figure(figure, answers.shown(figure, "dist_breakdown", own))
-    assert ("of a warm call computing" in title) == (samples == 6)
-    assert title.endswith(": nothing is decided") == (samples == 2)
-
-
-def test_every_judged_finding_is_one():
-    assert JUDGED.keys() <= FINDINGS.keys()

@@ -1,63 +1,28 @@
-"""What an experiment has found, in a sentence for the title of a figure: who, how much, and where not. Pure.
+"""What an experiment has found: who, how much, and where not. Pure.
 
-Each function takes the cells that a figure shows, and its options. It returns an empty string where nothing can be
-said. A module has the findings about one subject; `FINDINGS` names those of all, `PLACES` where the numbers of some
-hold, for the line below the title, and `DETAILS` what some have found besides, for the notes below a figure. `JUDGED`
-says how many numbers of a finding have no verdict, where these are not the ratios to the references of the cases.
-`harness.analysis.answers` calls them.
+Each function takes the cells that a figure shows, and its options; it returns a `Finding`, or None where nothing can be
+said. The option ``finding`` of a figure names one of `FINDINGS`, the measures that several experiments share, or is a
+function of an experiment's own module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.analysis import read_rates, shares
-from harness.analysis.caveats import Undecided
-from harness.analysis.findings import (
-    contenders,
-    fastest,
-    kernels,
-    over_rivals,
-    pays,
-    ranks,
-    regret,
-    stages,
-    switches,
-    traffic,
-)
-from harness.experiment import Json
+from harness.analysis.findings import parts, ratios, sizes
+from harness.analysis.findings.sentences import Finding
+from harness.experiment import Figure, Json
 from harness.store.store import Cell
 
-FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
-    **contenders.FINDINGS,
-    **fastest.FINDINGS,
-    **kernels.FINDINGS,
-    **over_rivals.FINDINGS,
-    **pays.FINDINGS,
-    **ranks.FINDINGS,
-    **read_rates.FINDINGS,
-    **regret.FINDINGS,
-    **shares.FINDINGS,
-    **stages.FINDINGS,
-    **switches.FINDINGS,
-    **traffic.FINDINGS,
+FINDINGS: dict[str, Callable[[list[Cell], Json], Finding | None]] = {
+    **ratios.FINDINGS,
+    **parts.FINDINGS,
+    **sizes.FINDINGS,
 }
 
-DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
-    **contenders.DETAILS,
-    **kernels.DETAILS,
-    **ranks.DETAILS,
-    **shares.DETAILS,
-    **switches.DETAILS,
-    **traffic.DETAILS,
-}
 
-PLACES: dict[str, Callable[[list[Cell], Json], str]] = {**over_rivals.PLACES}
-
-JUDGED: dict[str, Callable[[list[Cell], Json], Undecided]] = {
-    **contenders.JUDGED,
-    **over_rivals.JUDGED,
-    **ranks.JUDGED,
-    **stages.JUDGED,
-    **traffic.JUDGED,
-}
+def of(figure: Figure, cells: list[Cell]) -> Finding | None:
+    """Return what `cells` have found that a figure shows."""
+    finding = figure.options.get("finding")
+    find = FINDINGS[finding] if isinstance(finding, str) else finding
+    return find(cells, figure.options) if find else None

@@ -41,8 +41,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
 ``"regret"`` is the time over that of the fastest other contender.
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
-``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
-the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
+``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS` or a function, says
+what the cells have found.
 ``largest`` keeps the cells where this axis is largest, among those of a panel, or those that stand together on the
  axes ``within``: one panel says enough.
 ``compares`` is the axis that a figure is about: with times at one value of it alone, it is not drawn.
