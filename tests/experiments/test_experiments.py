@@ -12,6 +12,7 @@ from experiments import small_products
 from experiments._parts import call_task, linalg_task, peers
 from experiments.ladder import LESSON
 from harness import registry
+from harness.analysis import answers
 from harness.compare import goals
 from harness.compare.stored_runs import Side
 from harness.errors import VerificationError
@@ -96,6 +97,11 @@ def test_all_budgets_together_stay_within_bounds(preset, most_s):
     machine = dataclasses.replace(MACHINE, cores=2, threads=2)
     spent = {e.name: e.budget[preset].seconds * len(e.cases(preset, machine)) for e in EXPERIMENTS.values()}
     assert sum(spent.values()) <= most_s, spent
+
+
+def test_figures_name_findings_and_options_that_there_are():
+    figures = [figure for experiment in EXPERIMENTS.values() for figure in experiment.figures]
+    assert [str(fault) for figure in figures for fault in answers.faults(figure)] == []
 
 
 def test_figures_have_names_of_their_own():
