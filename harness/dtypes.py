@@ -142,7 +142,7 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 def float_limits(dtype: np.dtype[Any]) -> Any:
     """Return the limits of a floating-point dtype, as `numpy.finfo` does, of those of `ml_dtypes` too."""
-    if is_float(dtype):
+    if row_of(dtype).is_of_sums:
         return np.finfo(dtype)
     import ml_dtypes  # where the dtype itself comes from
 

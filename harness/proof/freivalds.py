@@ -18,6 +18,7 @@ import numpy as np
 from harness.dtypes import is_exact
 from harness.operands import Operands, lower_triangle
 from harness.problem import Problem
+from harness.proof.magnitude import measured
 
 VECTORS = 4
 MOST_ROWS = 2
@@ -40,18 +41,17 @@ def most_suspect_rows(problem: Problem, operands: Operands, result: np.ndarray, 
 
 def _float_suspicion(problem: Problem, operands: Operands, result: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """Return by row the largest residual, relative to the sum of absolute terms. Not a number counts as infinite."""
-    alpha = 1.0 if problem.alpha is None else float(problem.alpha)
-    beta = 1.0 if problem.beta is None else float(problem.beta)
+    alpha, beta = (1.0 if x is None else measured(x) for x in (problem.alpha, problem.beta))
     ones = np.ones((problem.n, 1))
     product = _triangle_by_rows if problem.triangle else _product_by_rows
     with np.errstate(all="ignore"):
-        expected = alpha * product(operands, signs, _as_float)
+        expected = alpha * product(operands, signs, measured)
         size = abs(alpha) * product(operands, ones, _as_absolute)
         if problem.accumulate and operands.c is not None:
             c = _computed(problem, operands.c)
-            expected += beta * _by_rows(c, signs, _as_float)
+            expected += beta * _by_rows(c, signs, measured)
             size += abs(beta) * _by_rows(c, ones, _as_absolute)
-        residual = np.abs(_by_rows(_computed(problem, result), signs, _as_float) - expected).max(axis=1)
+        residual = np.abs(_by_rows(_computed(problem, result), signs, measured) - expected).max(axis=1)
         suspicion = residual / np.maximum(size[:, 0], np.finfo(np.float64).tiny)
     return np.where(np.isnan(suspicion), np.inf, suspicion)
 
@@ -59,12 +59,9 @@ def _float_suspicion(problem: Problem, operands: Operands, result: np.ndarray, s
 Conversion = Callable[[np.ndarray], np.ndarray]
 
 
-def _as_float(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64)
-
-
 def _as_absolute(x: np.ndarray) -> np.ndarray:
-    return np.abs(x.astype(np.float64))
+    absolute: np.ndarray = np.abs(measured(x))
+    return absolute
 
 
 def _computed(problem: Problem, x: np.ndarray) -> np.ndarray:

@@ -88,8 +88,11 @@ def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray 
     return total
 
 
+def measured(x: Any) -> np.ndarray:
+    """Return a copy of `x` in the dtype in which errors are measured."""
+    return np.array(x, np.float64)
+
+
 def _absolute(x: Any) -> np.ndarray:
-    absolute = np.array(x, np.float64)
-    np.abs(absolute, out=absolute)
-    absolute[~np.isfinite(absolute)] = 0.0
-    return absolute
+    absolute: np.ndarray = np.abs(measured(x))
+    return np.where(np.isfinite(absolute), absolute, 0.0)

@@ -24,7 +24,7 @@ from harness.operands import Operands
 from harness.problem import Problem
 from harness.proof import diagnosis, reference
 from harness.proof.freivalds import most_suspect_rows
-from harness.proof.magnitude import magnitude_of
+from harness.proof.magnitude import magnitude_of, measured
 
 # Pairs up to which every element is compared, and that a sample of rows or of columns may cost. A user's own function
 # is called from Python, a thousand times slower than a NumPy operation on an element.
@@ -123,7 +123,7 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
     unit, tiny, steps = float(info.eps) / 2, float(info.smallest_normal), problem.k + EXTRA_ROUNDINGS
     if problem.semiring.multiply.name == "sqdiff" and problem.alpha is not None:
         steps += OF_SCALED_SQUARES
-    size = np.where(np.isfinite(expected), np.abs(expected.astype(np.float64)), 0.0)
+    size = np.where(np.isfinite(expected), np.abs(measured(expected)), 0.0)
     largest = float(info.max)
     magnitude = np.minimum(magnitude, largest)
     with np.errstate(over="ignore"):
@@ -220,7 +220,7 @@ def _compare_floats(
     largest = float(np.finfo(problem.dtype).max)
     numbers = np.isfinite(expected) & np.isfinite(got)
     with np.errstate(all="ignore"):
-        wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
+        wide_got, wide_expected = measured(got), measured(expected)
         error = np.abs(wide_got - wide_expected)
         right = (numbers & (error <= allowed)) | (got == expected) | (np.isnan(got) & np.isnan(expected))
         # Where the terms are so large that their sum may overflow, the order of summation decides whether it does. Of
