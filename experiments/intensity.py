@@ -67,7 +67,7 @@ def explained(cells: list[Cell], options: Json) -> Finding | None:
     note = f"{cell.contender} is furthest off, at {1 / ratio:.2g} of the rate that its loads allow ({rates.size(cell)})"
     judged = [(cell, peaks.peak_of(cell, cells)) for _, cell in found]
     values = [Value(exactly(near), words=str(near))]
-    return Finding("What a kernel loads", EXPLAINS, values, f"{len(found)} rates", judged=judged, note=note)
+    return Finding("The model of loads", EXPLAINS, values, f"{len(found)} rates", judged=judged, note=note)
 
 
 def over_bound(cells: list[Cell], options: Json) -> Finding | None:

@@ -232,6 +232,6 @@ def test_stages_of_a_call_on_a_gpu_are_those_of_one_process(sheets):
 
     sheet = sheets("gpu_breakdown", [with_stages(cell) for cell in measured("gpu_breakdown")])["gpu_breakdown"]
     assert {"start of the GPU", "load", "allocate", "compute", "unpin"} <= set(sheet.legend)
-    assert sheet.title.startswith("Copies take 25 % (pageable)")
+    assert sheet.title.startswith("pageable spends 25 % of a warm call copying")
     assert "mean over the ranks" not in texts(sheet)
     assert len([note for note in sheet.notes if "Every stage is waited for" in note]) == 1, "and not twice"

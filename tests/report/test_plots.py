@@ -452,8 +452,8 @@ def test_the_worst_size_of_a_sweep_is_named_and_in_the_title(tmp_path, sheets):
     assert "worst: size=555" in texts(sheets["dense_sweep"])
     (panel,) = sheets["dense_sweep"].canvas.axes
     assert "cpu-simd\nover peak" in [label.get_text() for label in panel.get_yticklabels()]
-    assert re.search(r"cost cpu-simd at most (49|50|51) % of its speed \(size 555\)", sheets["dense_sweep"].title)
-    assert any(note.startswith("Speeds are over the peak, timed in turns; ") for note in sheets["dense_sweep"].notes)
+    assert re.search(r"loses at most (49|50|51) % of its speed .* \(size 555\)", sheets["dense_sweep"].title)
+    assert any("speeds are over the peak, timed in turns" in note for note in sheets["dense_sweep"].notes)
 
 
 def test_the_worst_size_of_a_figure_is_that_of_its_title_and_what_is_not_firm_is_hollow(tmp_path, sheets):
@@ -522,7 +522,7 @@ def test_a_dot_above_the_peak_is_within_its_axis(tmp_path, sheets):
     dots = [x for line in chart.lines for x in line.get_xdata() if 109 < x < 111]
     assert dots
     assert chart.get_xlim()[1] > max(dots)
-    assert "reaches 110 % of the measured peak" in sheets["percent_of_peak"].title
+    assert "reaches 110 % of its measured peak" in sheets["percent_of_peak"].title
     assert "Above 100 %: the peak was measured too low." in sheets["percent_of_peak"].notes
     drawing.draw(EXPERIMENTS["percent_of_peak"], everything, MACHINE, tmp_path)
     assert not any("too low" in note for note in sheets["percent_of_peak"].notes)

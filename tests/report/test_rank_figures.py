@@ -41,7 +41,8 @@ def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, dra
     for figure in asked:
         sheet = sheets[figure.name]
         assert "Test CPU, 4 cores" in texts(sheet)
-        assert sheet.subtitle == figure.title != sheet.title, "no finding"
+        assert sheet.subtitle.startswith(figure.title)
+        assert sheet.title != figure.title, "no finding"
         assert all(
             panel.get_xlabel() or panel.get_ylabel() or panel.get_title("left")
             for panel in sheet.canvas.axes
@@ -124,12 +125,12 @@ def test_counts_are_held_against_formula_and_bound(draw):
 def test_a_projection_calls_itself_a_model(draw):
     everything = [*planted(EXPERIMENTS["dist_projection"]), *planted(EXPERIMENTS["dist_scaling"], off=1.25)]
     sheets = draw("dist_projection", everything)
-    assert sheets["dist_projection"].title.startswith("By a model, not measured: ")
+    assert sheets["dist_projection"].title.startswith("By a model, ")
     assert "A model, not a measurement" in texts(sheets["dist_projection"])
     error = texts(sheets["dist_model_error"])
     assert "strong scaling: 0 of" in error
     assert "within 15 %" in error
-    assert sheets["dist_model_error"].title.endswith("one rank alone differs by up to 0 % between cases")
+    assert "One rank alone differs by up to 0 % between cases." in sheets["dist_model_error"].notes
 
 
 def test_a_projection_without_points_to_check_it_has_no_figure_of_them(draw):

@@ -93,7 +93,7 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     page = machine_report.write(EXPERIMENTS.values(), every, MACHINE, figures, results)
     text = page.read_text(encoding="utf-8")
     assert page == results / "report.md"
-    assert re.search(r"!\[cpu-simd reaches \d+ % of the peak[^]]*\]\(../../figures/slug/ladder.svg\)", text)
+    assert re.search(r"!\[cpu-simd reaches \d+ % of its measured peak[^]]*\]\(../../figures/slug/ladder.svg\)", text)
     assert "size_sweep.svg" not in text, "it was not drawn"
     for experiment in EXPERIMENTS.values():
         assert (experiment.question in text) == (experiment.name != "shortest_paths")
@@ -445,7 +445,7 @@ def test_a_page_quotes_findings_between_their_markers(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("a\n<!-- finding ladder:begin -->old<!-- finding ladder:end -->\nb")
     markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
-    assert re.search(r"^- cpu-simd reaches \d+ % of the peak.*\.$", page.read_text(), re.MULTILINE)
+    assert re.search(r"^- cpu-simd reaches \d+ % of its measured peak.*\.$", page.read_text(), re.MULTILINE)
     assert "old" not in page.read_text()
 
 
