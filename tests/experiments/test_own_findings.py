@@ -209,7 +209,7 @@ def test_other_systems_are_compared_with_the_fastest_of_ours():
 
 
 def test_counts_that_differ_from_the_formula_are_not_called_equal():
-    own = planted(EXPERIMENTS["dist_volume"])
+    own = [cell for cell in planted(EXPERIMENTS["dist_volume"], "full") if cell.axes["ranks"] == 8]
     words = told("dist_volume", "dist_volume", own)
     assert (min(numbers(words.values)), max(numbers(words.values))) == (1.0, 2.33)
     equal, of = map(int, words.note.removesuffix(" counts equal the formula").split(" of "))
