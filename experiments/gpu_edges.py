@@ -80,12 +80,13 @@ EXPERIMENT = Experiment(
         *(
             Figure(
                 f"gpu_edges_near_{size}",
-                "dense",
+                "lines",
                 f"{SUBJECT}: edges around {size}",
                 {
                     "x": "n",
                     "panels": "problem",
                     "value": "speed_up",
+                    "every": True,
                     "where": {"n": list(sizes), "data": ON_GPU},
                     "finding": "speed",
                 },

@@ -43,6 +43,7 @@ def _figure(*, on_gpu: bool) -> Figure:
     options = {
         "where": {"device": "gpu" if on_gpu else None},
         "x": "size",
+        "every": True,
         "panels": "sweep",
         "sweeps": "sweep",
         "rows": "side",
@@ -51,7 +52,7 @@ def _figure(*, on_gpu: bool) -> Figure:
         "ragged": "sizes beside powers of two",
     }
     place = " on the GPU" if on_gpu else ""
-    return Figure(f"mv_sizes{'_gpu' * on_gpu}", "dense", f"Matrix times vector at every size{place}", options)
+    return Figure(f"mv_sizes{'_gpu' * on_gpu}", "lines", f"Matrix times vector at every size{place}", options)
 
 
 EXPERIMENT = Experiment(

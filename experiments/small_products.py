@@ -36,11 +36,12 @@ EXPERIMENT = Experiment(
     figures=(
         Figure(
             "small_products",
-            "versus",
+            "lines",
             f"Prepared once: {SUBJECT} over the fastest library",
             {
                 "x": "n",
                 "panels": "problem",
+                "value": "over_fastest",
                 "subject": SUBJECT,
                 "where": {"form": PREPARED},
                 "finding": "speed",

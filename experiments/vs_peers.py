@@ -83,9 +83,16 @@ def _figures() -> tuple[Figure, ...]:
         ),
         Figure(
             "vs_peers",
-            "versus",
+            "lines",
             f"{title}, by size",
-            {**by_size, "subject": SUBJECT, "where": ordinary, "finding": "speed", "over": "library"},
+            {
+                **by_size,
+                "value": "over_fastest",
+                "subject": SUBJECT,
+                "where": ordinary,
+                "finding": "speed",
+                "over": "library",
+            },
         ),
         Figure(
             "vs_peers_semirings",

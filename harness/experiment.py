@@ -200,7 +200,8 @@ class Figure:
     name : str
         File name without extension.
     kind : str
-        A drawing function of `harness.report.figures.drawing`.
+        A kind of chart in `harness.report.figures.drawing`, or "module:function" of one's own: from cells and options
+        to a `harness.report.figures.chart.Chart`.
     title : str
         What the figure shows: it stands below what its cells have found.
     options : mapping

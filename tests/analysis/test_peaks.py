@@ -10,10 +10,9 @@ from harness.analysis import answers, caveats, peaks, rates
 from harness.cli import options
 from harness.experiment import load_all
 from harness.report import closing, machine_report
-from harness.report.figures import drawing
 from harness.store.store import Store
 from tests._support import planted_store
-from tests._support.sheets import keep
+from tests._support.charts import charts
 from tests._support.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()
@@ -122,12 +121,10 @@ def test_a_peak_of_another_run_is_dated_in_reports_and_figures(tmp_path, monkeyp
     lines = caveats.of_section(own, {}, elsewhere)
     assert any(line.startswith("**Peak of another run**, all ") and line.endswith("on 2025-01-01") for line in lines)
     assert not any("Peak of another run" in line for line in caveats.of_section(own, {}))
-    sheets = keep(monkeypatch)
-    drawing.draw(EXPERIMENTS["ladder"], [*own, *elsewhere], MACHINE, tmp_path)
-    notes = sheets["ladder"].notes
+    notes = charts(EXPERIMENTS["ladder"], [*own, *elsewhere])["ladder"].notes
     assert any(note.startswith("The peak is of another run, measured on 2025-01-01 (for all ") for note in notes)
-    drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path)
-    assert not any("another run" in note for note in sheets["ladder"].notes)
+    alone = charts(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]))["ladder"]
+    assert not any("another run" in note for note in alone.notes)
 
 
 def test_a_report_counts_and_names_no_superseded_peak(tmp_path):

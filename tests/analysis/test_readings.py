@@ -9,8 +9,7 @@ import pytest
 from harness.analysis import caveats, conditions
 from harness.experiment import load_all
 from harness.report import tables
-from harness.report.figures import fields
-from harness.report.figures.sheet import Sheet
+from harness.report.figures import lines
 from tests._support.findings import of_figure
 from tests._support.synthetic import MACHINE, cells
 
@@ -98,26 +97,16 @@ def test_tables_have_columns_for_launch_clock_and_power_where_they_are_known(swe
 
 def test_a_figure_shows_launches_beside_the_times_they_bound(sweep):
     (figure,) = EXPERIMENT.figures
-    sheet, bare = Sheet("with"), Sheet("without")
-    fields.lines(sheet, sweep, figure.options)
-    fields.lines(bare, [dataclasses.replace(cell, record={}) for cell in sweep], figure.options)
-    assert list(sheet.legend) == ["gpu-tuned", "gpu-cublas", "launching a call, on the host"]
-    assert list(bare.legend) == ["gpu-tuned", "gpu-cublas"]
-    (panel,) = sheet.canvas.axes
-    dotted = [line for line in panel.lines if line.get_linestyle() == ":"]
-    assert [set(line.get_ydata()) for line in dotted] == [{0.009}, {0.001}]  # ms, as the times
-    assert not [line for line in bare.canvas.axes[0].lines if line.get_linestyle() == ":"]
-
-
-def test_logarithmic_axes_have_plain_numbers(sweep):
-    sheet = Sheet("plain")
-    fields.lines(sheet, sweep, EXPERIMENT.figures[0].options)
-    sheet.canvas.draw_without_rendering()
-    said = [label.get_text() for label in sheet.canvas.axes[0].get_yticklabels() if label.get_text()]
-    assert sheet.canvas.axes[0].get_ylabel() == "microseconds a call"
-    assert {"10", "100"} <= set(said)
-    assert all(float(label) > 0 for label in said), "no powers, no exponents"
-    assert not [label for label in said if "e" in label]
+    chart = lines.lines(sweep, figure.options)
+    bare = lines.lines([dataclasses.replace(cell, record={}) for cell in sweep], figure.options)
+    assert (list(chart.legend), list(bare.legend)) == (["launching a call, on the host"], [])
+    (panel,) = chart.panels
+    assert [series.name for series in panel.series if series.name] == ["gpu-tuned", "gpu-cublas"]
+    dotted = [series for series in panel.series if series.look["linestyle"] == ":"]
+    heights = [{point.value.estimate for point in series.points} for series in dotted]
+    assert heights == [{0.009}, {0.001}]  # ms, as the times
+    assert (panel.y.label, panel.y.scale, panel.y.factor) == ("microseconds a call", "log", 1e3)
+    assert not [series for series in bare.panels[0].series if series.look["linestyle"] == ":"]
 
 
 def test_up_to_which_size_a_product_takes_no_longer_than_its_launch_is_said(sweep):

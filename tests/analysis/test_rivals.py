@@ -5,7 +5,7 @@ import dataclasses
 from harness import registry
 from harness.analysis import answers, rivals, shares
 from harness.experiment import load_all
-from harness.report.figures.peers import LAST_COLUMNS
+from harness.report.figures.rows import LAST_COLUMNS
 from tests._support import synthetic
 from tests._support.findings import found, numbers
 

@@ -14,9 +14,8 @@ from harness.analysis import rates, read_rates
 from harness.errors import Declined, VerificationError
 from harness.experiment import load_all
 from harness.problem import Problem
-from harness.report.figures import drawing
+from tests._support.charts import charts, words
 from tests._support.findings import numbers, of_figure
-from tests._support.sheets import keep, texts
 from tests._support.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()
@@ -27,31 +26,28 @@ ALGORITHMS_AND_OPTIONS = {"trsm": {"block": 16}, "refine": {"factor_dtype": "flo
 NAMES = [name for name in EXPERIMENTS if name.startswith(("mv_", "sparse_"))] + ALGORITHMS
 
 
-def draw(name, monkeypatch, tmp_path, machine=GPU, made=None, until="words"):
-    """Return the sheets of an experiment by name, drawn from planted cells."""
-    sheets = keep(monkeypatch, until=until)
-    made = cells(EXPERIMENTS[name], machine=machine) if made is None else made
-    drawing.draw(EXPERIMENTS[name], made, machine, tmp_path)
-    return sheets
+def draw(name, machine=GPU, made=None):
+    """Return the charts of an experiment by name, from planted cells."""
+    return charts(EXPERIMENTS[name], cells(EXPERIMENTS[name], machine=machine) if made is None else made, machine)
 
 
 @pytest.mark.parametrize("machine", [HOST, GPU], ids=["host", "gpu"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_figure_is_drawn_and_its_title_states_what_was_found(name, machine, monkeypatch, tmp_path):
-    sheets = draw(name, monkeypatch, tmp_path, machine, until="layout")
+def test_every_figure_is_drawn_and_its_title_states_what_was_found(name, machine):
+    made = draw(name, machine)
     timed = rates.contenders(cells(EXPERIMENTS[name], machine=machine))
-    assert sheets
+    assert made
     for figure in EXPERIMENTS[name].figures:
         shown = rates.select(timed, figure.options.get("where", {}))
         if len({cell.contender for cell in shown}) > 1:
-            assert sheets[figure.name].subtitle.startswith(figure.title)
-            assert sheets[figure.name].title != figure.title
+            assert made[figure.name].subtitle.startswith(figure.title)
+            assert made[figure.name].title != figure.title
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_failed_is_said(name, monkeypatch, tmp_path):
-    sheets = draw(name, monkeypatch, tmp_path, made=cells(EXPERIMENTS[name], failing=("all",), machine=HOST))
-    assert all("No contender has a time" in texts(sheet) for sheet in sheets.values() if sheet.notes)
+def test_what_failed_is_said(name):
+    made = draw(name, made=cells(EXPERIMENTS[name], failing=("all",), machine=HOST))
+    assert all("No contender has a time" in words(chart) for chart in made.values() if chart.notes)
 
 
 @pytest.mark.parametrize("preset", ["smoke", "full"])
@@ -118,14 +114,14 @@ def test_what_is_read_in_turns_is_as_large_as_the_matrix():
     assert task.facts()["bytes_moved"] // (_ceilings.BYTES_PER_CALL // 1_200_000) == pytest.approx(1_200_000, abs=128)
 
 
-def test_the_line_below_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):
+def test_the_line_below_the_title_of_a_map_has_the_worst_shape():
     made = [
         dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.all_samples_ns]])
         if c.contender == "cpu-simd" and (c.axes["rows"], c.axes["columns"]) == (10**5, 100) and c.axes["side"] == "A x"
         else c
         for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
     ]
-    below = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"].subtitle
+    below = draw("mv_map", HOST, made)["mv_map_ax_float32"].subtitle
     assert "From 31 % (100,000 x 100)" in below
 
 
@@ -254,17 +250,17 @@ def test_the_winner_of_most_shapes_is_named():
 
 
 @pytest.mark.parametrize(("level", "maps"), [("memory", 4), ("cache", 2)])
-def test_maps_of_the_read_rate_are_left_out_where_every_matrix_fits_a_cache(level, maps, monkeypatch, tmp_path):
+def test_maps_of_the_read_rate_are_left_out_where_every_matrix_fits_a_cache(level, maps):
     made = [
         dataclasses.replace(c, axes={**c.axes, "level": level}) if "level" in c.axes and "role" not in c.axes else c
         for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
     ]
-    sheet = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"]
-    titles = [axes.get_title(loc="left") for axes in sheet.canvas.axes]
+    chart = draw("mv_map", HOST, made)["mv_map_ax_float32"]
+    titles = [panel.title for panel in chart.panels]
     assert len(titles) == maps
     assert sum("% of the rate of reading" in title for title in titles) == maps - 2
     assert "cpu-simd over the fastest library" in titles
-    assert any("no matrix comes from memory" in note for note in sheet.notes) == (maps == 2)
+    assert any("no matrix comes from memory" in note for note in chart.notes) == (maps == 2)
 
 
 class OnGpu(np.ndarray):

@@ -8,9 +8,8 @@ import pytest
 from harness.analysis import peaks, rates
 from harness.experiment import Figure, load_all
 from harness.report import machine_report, tables
-from harness.report.figures import drawing
-from harness.report.figures.sheet import Sheet
-from tests._support.sheets import texts
+from harness.report.figures import drawing, ticks
+from tests._support.charts import charts, words
 from tests._support.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()
@@ -19,64 +18,50 @@ WITH_GPU = dataclasses.replace(MACHINE, gpu=GPU)
 KIND = "plus_times float32"
 
 
-@pytest.fixture
-def sheets(monkeypatch, tmp_path):
-    """Return what draws an experiment on a machine with a GPU, from given cells or its own: its sheets by figure."""
-    kept = {}
-
-    def keep(self, path, footer):
-        kept[path.name] = self
-        return []
-
-    monkeypatch.setattr(Sheet, "save", keep)
-
-    def draw_one(name, cells=None, experiment=None):
-        drawing.draw(experiment or EXPERIMENTS[name], cells or measured(name), WITH_GPU, tmp_path)
-        return kept
-
-    return draw_one
+def drawn(name, cells=None, experiment=None):
+    """Return the charts of an experiment on a machine with a GPU, from given cells or its own."""
+    return charts(experiment or EXPERIMENTS[name], cells or measured(name), WITH_GPU)
 
 
-@pytest.fixture
-def draw(sheets):
-    """Return what draws an experiment as `sheets` does: the words of its figures, by their names."""
-    return lambda name: {figure: texts(sheet) for figure, sheet in sheets(name).items()}
+def said(name):
+    """Return the words of the figures of an experiment, by their names."""
+    return {figure: words(chart) for figure, chart in drawn(name).items()}
 
 
 def measured(name):
     return cells(EXPERIMENTS[name], machine=WITH_GPU)
 
 
-def test_the_ladder_names_the_device_and_the_peak(draw):
-    words = draw("gpu_ladder")["gpu_ladder"]
-    assert "GFLOP/s, on the GPU" in words
-    assert "cpu-simd" not in words
-    assert "measured SIMT peak" in words
-    assert "of SIMT peak" in words
+def test_the_ladder_names_the_device_and_the_peak():
+    told = said("gpu_ladder")["gpu_ladder"]
+    assert "GFLOP/s, on the GPU" in told
+    assert "cpu-simd" not in told
+    assert "measured SIMT peak" in told
+    assert "of SIMT peak" in told
 
 
-def test_percent_of_ceilings_says_which(draw):
-    assert "% of measured SIMT peak" in draw("gpu_semirings")["gpu_semirings"]
+def test_percent_of_ceilings_says_which():
+    assert "% of measured SIMT peak" in said("gpu_semirings")["gpu_semirings"]
 
 
 _ROOFS = {"memory: ": 1, "L3: ": 1, "L2: ": 2, "L1: ": 1, "shared: ": 1}
 _ROOFS |= {"measured peak: ": 1, "measured SIMT peak: ": 1}
 
 
-def test_a_roofline_has_a_panel_for_each_with_its_own_roofs(draw):
-    words = draw("roofline")["roofline"]
-    assert "plus_times, float64, n=512, 1 thread" in words
-    assert "plus_times, float32, n=4096, on the GPU" in words
+def test_a_roofline_has_a_panel_for_each_with_its_own_roofs():
+    told = said("roofline")["roofline"]
+    assert "plus_times, float64, n=512, 1 thread" in told
+    assert "plus_times, float32, n=4096, on the GPU" in told
     for roof, count in _ROOFS.items():
-        assert words.count(roof) == count, roof
+        assert told.count(roof) == count, roof
 
 
-def test_orders_in_memory_are_told_apart_by_kernel(draw):
-    words = draw("gpu_layout")
-    assert "naive, n=4096" in words["gpu_layout"]
-    assert "tiled, n=4096" in words["gpu_layout"]
-    assert "peak" not in words["gpu_layout"]
-    assert "microseconds a call, on the GPU" in words["gpu_layout_change"]
+def test_orders_in_memory_are_told_apart_by_kernel():
+    told = said("gpu_layout")
+    assert "naive, n=4096" in told["gpu_layout"]
+    assert "tiled, n=4096" in told["gpu_layout"]
+    assert "peak" not in told["gpu_layout"]
+    assert "microseconds a call, on the GPU" in told["gpu_layout_change"]
 
 
 def test_a_case_with_contenders_on_both_sides_names_both():
@@ -103,7 +88,7 @@ def test_no_contender_is_held_against_the_peak_of_the_other_side(name):
     assert True in sides
 
 
-def test_both_peaks_of_a_panel_are_drawn_and_named(sheets):
+def test_both_peaks_of_a_panel_are_drawn_and_named():
     own = measured("gpu_ladder")
     (gpu_peak,) = [cell for cell in own if rates.is_peak(cell) and rates.words(cell, "problem") == KIND]
     assert rates.is_on_device(gpu_peak)
@@ -112,22 +97,21 @@ def test_both_peaks_of_a_panel_are_drawn_and_named(sheets):
     )
     both = Figure("both", "bars", "Both", {"panels": "problem", "labels": "ladder"})
     ladder = dataclasses.replace(EXPERIMENTS["gpu_ladder"], figures=(both,))
-    words = texts(sheets("gpu_ladder", [*own, on_host], ladder)["both"])
-    assert "measured SIMT peak" in words
-    assert "measured SIMT peak," not in words, "a GPU has no threads of the host"
-    assert "measured peak, 4 threads" in words
-    assert "of own peak" in words
+    chart = drawn("gpu_ladder", [*own, on_host], ladder)["both"]
+    told = {rule.words for panel in chart.panels for rule in panel.rules if rule.words}
+    assert told == {"measured SIMT peak", "measured peak, 4 threads"}, "a GPU has no threads of the host"
+    assert "of own peak" in words(chart)
 
 
-def test_hot_and_cold_have_a_panel_for_each_side(draw):
-    words = draw("cold_caches")["cold_caches"]
-    assert "plus_times float64, on the CPU" in words
-    assert "plus_times float64, on the GPU" in words
-    assert "n (log scale)" in words
+def test_hot_and_cold_have_a_panel_for_each_side():
+    told = said("cold_caches")["cold_caches"]
+    assert "plus_times float64, on the CPU" in told
+    assert "plus_times float64, on the GPU" in told
+    assert "n (log scale)" in told
 
 
-def test_panels_of_different_sizes_share_their_ticks(sheets):
-    ticks = [set(panel.get_xticks()) for panel in sheets("cold_caches")["cold_caches"].canvas.axes]
+def test_panels_of_different_sizes_share_their_ticks():
+    ticks = [set(panel.x.ticks) for panel in drawn("cold_caches")["cold_caches"].panels]
     assert len(ticks) == 2
     assert all(own >= {32, 128, 512, 4096} for own in ticks)
 
@@ -152,32 +136,31 @@ def test_the_place_of_a_case_says_nothing_twice():
     assert "gpu-tuned, float32, n=2048" in places
 
 
-def test_large_ratios_are_plain_numbers(sheets):
+def test_large_ratios_are_plain_numbers():
     faster = [
         dataclasses.replace(cell, samples_ns=[[time / 50_000 for time in cell.samples_ns[0]]])
         if rates.is_on_device(cell)
         else cell
         for cell in measured("workloads")
     ]
-    canvas = sheets("workloads", faster)["workloads"].canvas
-    canvas.draw_without_rendering()
-    labels = [label.get_text() for label in canvas.axes[-1].get_yticklabels()]
-    assert max(float(Fraction(label)) for label in labels) >= 1024
-    assert not any("e" in label for label in labels)
-    assert any(label.startswith("1/") for label in labels), "1/1024, not 0.000977"
+    (fields,) = (panel.fields for panel in drawn("workloads", faster)["workloads"].panels)
+    told = [ticks.ratio(tick) for tick in ticks.of_bar(fields.limits[1], 10)]
+    assert max(float(Fraction(tick)) for tick in told) >= 1024
+    assert not any("e" in tick for tick in told)
+    assert any(tick.startswith("1/") for tick in told), "1/1024, not 0.000977"
 
 
-def test_the_price_of_a_semiring_names_who_computed_it(draw):
-    words = draw("semiring_cost")["semiring_cost"]
-    assert "cpu-simd, float64, n=384" in words
-    assert "gpu-tuned, float32, n=2048" in words
-    assert "time relative to plus_times, log scale, on the GPU" in words
+def test_the_price_of_a_semiring_names_who_computed_it():
+    told = said("semiring_cost")["semiring_cost"]
+    assert "cpu-simd, float64, n=384" in told
+    assert "gpu-tuned, float32, n=2048" in told
+    assert "time relative to plus_times, log scale, on the GPU" in told
 
 
-def test_real_shapes_are_computed_by_both_sides(draw):
-    words = draw("workloads")["workloads"]
-    assert "backend, on the GPU or 1 thread" in words
-    assert "gpu-tuned" in words
+def test_real_shapes_are_computed_by_both_sides():
+    told = said("workloads")["workloads"]
+    assert "backend, on the GPU or 1 thread" in told
+    assert "gpu-tuned" in told
 
 
 def test_tables_say_gpu_in_the_place_of_threads():
@@ -194,35 +177,36 @@ def test_the_page_has_a_row_for_the_gpu(tmp_path):
     assert "| GPU |" not in pages[1]
 
 
-def test_roofs_are_seen_up_to_the_peak(sheets):
+def test_roofs_are_seen_up_to_the_peak():
     slower = [
         dataclasses.replace(cell, samples_ns=[[cell.facts["bytes_moved"] / 4.0] * 6])
         if cell.axes["role"] == "bandwidth"
         else cell
         for cell in measured("roofline")
     ]
-    for panel in sheets("roofline", slower)["roofline"].canvas.axes:
-        (roof,) = (line for line in panel.lines if len(line.get_xdata()) == 3)
-        knee = roof.get_xydata()[1]
-        assert all(low < at < high for at, (low, high) in zip(knee, (panel.get_xlim(), panel.get_ylim()), strict=True))
+    for panel in drawn("roofline", slower)["roofline"].panels:
+        (roof,) = (series for series in panel.series if len(series.points) == 3)
+        (left, right), (low, high), knee = panel.x.limits, panel.y.limits, roof.points[1]
+        assert left < knee.at < right
+        assert low < knee.value.estimate < high
 
 
-def test_ways_to_treat_edges_stand_beside_the_memory_that_they_take(sheets):
+def test_ways_to_treat_edges_stand_beside_the_memory_that_they_take():
     def with_bytes(cell):
         extra = {"redirected": 0, "padded": 140e6}.get(cell.contender)
         return cell if extra is None else dataclasses.replace(cell, facts={**cell.facts, "extra_bytes": extra})
 
-    drawn = sheets("gpu_edges", [with_bytes(cell) for cell in measured("gpu_edges")])
-    on_gpu, on_host = (texts(drawn[name]) for name in ("gpu_edges_bytes", "gpu_edges_on_host"))
-    assert "extra MB" in on_gpu
-    assert "140" in on_gpu
-    assert "mirrored" in on_gpu
-    assert "padded in transit" not in on_gpu
-    assert "padded in transit" in on_host
-    assert "padded on the host" in on_host
+    made = drawn("gpu_edges", [with_bytes(cell) for cell in measured("gpu_edges")])
+    (on_gpu, *_), (on_host, *_) = (made[name].panels for name in ("gpu_edges_bytes", "gpu_edges_on_host"))
+    column = dict(zip(on_gpu.y.names, (row[-1] for row in on_gpu.table.rows), strict=True))
+    assert on_gpu.table.heads[-1] == "extra MB"
+    assert (column["padded"], column["redirected"]) == ("140", "0")
+    assert "mirrored" in column
+    assert "padded in transit" not in column
+    assert {"padded in transit", "padded on the host"} <= {*on_host.y.names}
 
 
-def test_stages_of_a_call_on_a_gpu_are_those_of_one_process(sheets):
+def test_stages_of_a_call_on_a_gpu_are_those_of_one_process():
     def with_stages(cell):
         readings = {stage: [[1e6] * 6] for stage in ("allocate", "host to device", "compute", "unpin")}
         first = {"first_call_s": {"start of the GPU": 0.3, "load": 0.1}}
@@ -230,8 +214,8 @@ def test_stages_of_a_call_on_a_gpu_are_those_of_one_process(sheets):
             cell, facts={**cell.facts, **first}, samples_ns=[[4e6] * 6], record={**cell.record, "readings": readings}
         )
 
-    sheet = sheets("gpu_breakdown", [with_stages(cell) for cell in measured("gpu_breakdown")])["gpu_breakdown"]
-    assert {"start of the GPU", "load", "allocate", "compute", "unpin"} <= set(sheet.legend)
-    assert sheet.title.startswith("pageable spends 25 % of a warm call copying")
-    assert "mean over the ranks" not in texts(sheet)
-    assert len([note for note in sheet.notes if "Every stage is waited for" in note]) == 1, "and not twice"
+    chart = drawn("gpu_breakdown", [with_stages(cell) for cell in measured("gpu_breakdown")])["gpu_breakdown"]
+    assert {"start of the GPU", "load", "allocate", "compute", "unpin"} <= set(chart.legend)
+    assert chart.title.startswith("pageable spends 25 % of a warm call copying")
+    assert "mean over the ranks" not in words(chart)
+    assert len([note for note in chart.notes if "Every stage is waited for" in note]) == 1, "and not twice"

@@ -1,60 +1,55 @@
 """Draw an experiment's figures from stored cells. Never measures.
 
-==============  ==========================================================  ====================================
-kind            shows                                                       options, beside ``where``, ``panels``
-==============  ==========================================================  ====================================
-``bars``        a bar per contender with a table: rate, ratios, % of peak   ``value``, ``peak``; ``labels``: "ladder"
-``dots``        a dot with interval per contender, logarithmic              ``value``, ``sort``
-``lines``       a line per contender against a numeric axis                 ``x``, ``value``, ``marker``, ``y_scale``,
-                                                                            ``ends``, ``limits``
-``heatmap``     rows by columns, a field each                               ``rows``, ``columns``, ``value``
-``scaling``     speed-up and efficiency against threads                     cases have an axis ``method``
-``roofline``    rate against operations a byte of own loads, under roofs    ``point``: the axis that names a shape
-``predicted``   the rate that loads allow beside the measured one           cells state their loops
-``reuse``       loads through a fast memory of any size, above the bound    cells state their loops
-``ragged``      loss at sizes that fit no tile, a row for each contender    of `ragged_sizes.losses`, ``tile``
-``extra_work``  pairs computed by padding                                   ``tiles``
-``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
-``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
-``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``;
-                                                                            ``spread``: False shows medians alone
-``dense``       rates at every size of a sweep, largest loss in words       ``x``; cases have an axis for ``panels``
-``ranks``       efficiency against ranks beside its model, by product       cases have axes ``method``, ``mode``
-``stages``      stacked bars: the stages of a call, warm and first          ``x_label``, ``note``; cells have stages
-``factors``     a row for each idea of a ladder, and all of them            ``steps``, ``whole``
-``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
+Each kind of figure is a function from cells and options to a `Chart`, which `panels` draws. A new one is a function and
+its line in `KINDS`, or it stands in the module of its experiment, and its kind is "module:function".
+
+===============  ==========================================================  ======================================
+kind             shows                                                       options, beside ``where``, ``panels``
+===============  ==========================================================  ======================================
+``bars, dots``   a row for each contender with a table of rates, ratios      ``value``, ``sort``, ``table``, ``titles``;
+                                                                             ``labels``: "ladder"
+``strip``        a row of dots for each place, with a table                  ``rows``; axes ``colours``, ``markers``;
+                                                                             ``spread``: False shows medians alone
+``lines``        a line per contender against a numeric axis                 ``x``, ``value``, ``y_scale``, ``ends``,
+                                                                             ``limits``, ``marker``, ``every``
+``heatmap``      rows by columns, a field each                               ``rows``, ``columns``, ``value``
+``map``          fastest library, ours, ratio by rows and columns            ``subject``
+``scaling``      efficiency against threads                                  cases have an axis ``method``
+``ranks``        efficiency against ranks beside its model, by product       cases have axes ``method``, ``mode``
 ``model_error``  time by the model of ``ranks`` over the measured one        ``of``: the experiment that measured
-``map``         fastest library, ours, ratio by rows and columns     ``subject``
-``projected``   efficiency by a model, on thousands of ranks                ``links``: name, n, bytes/s, latency
-==============  ==========================================================  ====================================
+``projected``    efficiency by a model, on thousands of ranks                ``links``: name, n, bytes/s, latency
+``roofline``     rate against operations a byte of own loads, under roofs    ``point``: the axis that names a shape
+``predicted``    the rate that loads allow beside the measured one           cells state their loops
+``reuse``        loads through a fast memory of any size, above the bound    cells state their loops
+``working_set``  rate against the bytes in use, with the caches              ``working_sets``, ``passing``
+``ragged``       loss at sizes that fit no tile, a row for each contender    of `ragged_sizes.losses`, ``tile``
+``extra_work``   pairs computed by padding                                   ``tiles``
+``stages``       stacked bars: the stages of a call, warm and first          ``x_label``; cells have stages
+``factors``      a row for each idea of a ladder, and all of them            ``steps``, ``whole``
+``grids``        a row for each grid of ranks, counted over formula          ``counts``: what is counted
+===============  ==========================================================  ======================================
 
 ``where`` keeps the cells that stand there, as ``{"mode": "strong"}`` or ``{"n": [257, 512]}``. ``panels`` is the axis
 with a panel for each value (``"problem"``, semiring and dtype, by default), or several of them. ``value`` is
-``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``; the last two are relative to the reference of the case.
-``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest library of the case, and
- ``"over_other"`` to the fastest other contender, one of our own kernels or not.
-``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
-``table`` adds to the table of bars, by head, what a kernel takes of a multiprocessor or a note of the contender.
-``titles``: "panels" leaves what all cases share to the title of the figure.
-``peak``, true by default, says whether bars stand beside the measured peak; ``extra_bytes`` adds a column of memory
- that a contender takes beside operands and result. ``marker`` is the axis of kinds of size.
-``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
-``"regret"`` is the time over that of the fastest other contender.
-``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
-``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS` or a function, says
-what the cells have found.
-``largest`` keeps the cells where this axis is largest, among those of a panel, or those that stand together on the
- axes ``within``: one panel says enough.
-``compares`` is the axis that a figure is about: with times at one value of it alone, it is not drawn.
-``merged`` shows contenders that run the same kernels of OpenBLAS as one.
-``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
-``note`` is a sentence below the figure.
-``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
+``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"`` (to the reference of the case), ``"of_peak"`` (percent of
+the measured peak), ``"of_read"`` (of the measured rate of reading), ``"over_fastest"`` (to the fastest library of the
+case), ``"over_other"`` (to the fastest other contender), ``"regret"`` (time over that of the fastest other
+contender), or a fact: ``"residual"``, ``"share"``, ``"greatest_error"``. ``every``: cases have every size of a range.
+``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about. ``of``
+takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS` or a function, says what the cells
+have found. ``largest`` keeps the cells where this axis is largest, among those that stand together on the axes
+``within``. ``compares`` is the axis that a figure is about: with times at one value of it alone, it is not drawn.
+``merged`` shows contenders that run the same kernels of OpenBLAS as one. ``beside`` names backends that stand beside
+a ladder and are no rungs. ``note`` is a sentence below the figure. ``titles``: "panels" leaves what all cases share
+to the title of the figure. ``peak`` False leaves the measured peak out; ``extra_bytes`` adds a column of memory that
+a contender takes beside operands and result. ``x_label`` renames an axis; ``launches`` adds the host's time of a
+launch.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,43 +58,36 @@ from harness.analysis.findings import libraries
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import factors, fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
-from harness.report.figures.sheet import Sheet, file_of, styled
+from harness.report.figures import fields, found, lines, panels, roofs, rows
+from harness.report.figures.chart import Chart
+from harness.report.figures.sheet import file_of, styled
 from harness.store.store import Cell
 
-Draw = Callable[[Sheet, list[Cell], Json], None]
+Build = Callable[[list[Cell], Json], Chart]
+KINDS: dict[str, Build] = {
+    "bars": rows.bars,
+    "dots": rows.dots,
+    "strip": rows.strip,
+    "lines": lines.lines,
+    "heatmap": fields.heatmap,
+    "map": fields.matrix_map,
+    "scaling": lines.scaling,
+    "ranks": lines.rank_scaling,
+    "model_error": lines.model_error,
+    "projected": lines.projected,
+    "roofline": roofs.roofline,
+    "reuse": roofs.reuse,
+    "working_set": roofs.working_set,
+    "extra_work": lines.extra_work,
+    "predicted": found.predicted,
+    "ragged": found.ragged,
+    "stages": found.stages,
+    "factors": found.factors,
+    "grids": found.grids,
+}
 LONGEST_REASON = 90
 MOST_REASONS = 2  # below a figure, of one status; a report lists them all
-COMPUTED = ("extra_work", "reuse")  # from sizes and loops alone: no sample has a part in them
 WITH_PEAKS, UNDER_ROOFS = ("bars", "lines"), ("roofline", "predicted")  # kinds that show the peak, of rates or always
-WITHOUT_INTERVALS = ("heatmap", "ragged", "dense", "extra_work", "stages", "grids", "model_error", "projected", "map")
-
-
-def kinds(machine: Machine) -> dict[str, Draw]:
-    """Return the drawing functions by kind."""
-    return {
-        "bars": rows.bars,
-        "dots": rows.dots,
-        "lines": fields.lines,
-        "heatmap": fields.heatmap,
-        "ragged": models.ragged,
-        "extra_work": models.extra_work,
-        "working_set": functools.partial(models.working_set, machine=machine),
-        "scaling": models.scaling,
-        "roofline": traffic.roofline,
-        "predicted": traffic.predicted,
-        "reuse": traffic.reuse,
-        "versus": peers.versus,
-        "strip": peers.strip,
-        "dense": sweeps.dense,
-        "ranks": ranks.scaling,
-        "stages": stages.stacked,
-        "factors": factors.factors,
-        "grids": grids.dots,
-        "model_error": ranks.model_error,
-        "projected": ranks.projected,
-        "map": maps.matrix_map,
-    }
 
 
 def draw(
@@ -124,50 +112,54 @@ def draw(
     ExperimentError
         If a figure is of an unknown kind.
     """
+    drawn = []
     with styled():
-        return [
-            path
-            for figure in experiment.figures
-            for of in [answers.shown(figure, experiment.name, cells)]
-            for path in (
-                _remove(folder / figure.name)
-                if decided and (answers.doubt(figure, of) or answers.is_without_subject(figure, of))
-                else _draw_one(figure, of, machine, folder, mark)
-            )
-        ]
+        for figure in experiment.figures:
+            of = answers.shown(figure, experiment.name, cells)
+            is_left_out = decided and (answers.doubt(figure, of) or answers.is_without_subject(figure, of))
+            if is_left_out or not is_shown(figure, of):
+                file_of(folder / figure.name).unlink(missing_ok=True)
+            else:
+                drawn.append(panels.write(chart_of(figure, of, machine, mark), folder / figure.name))
+    return drawn
 
 
-def _remove(stem: Path) -> list[Path]:
-    """Remove a figure from earlier, and return that nothing was drawn."""
-    file_of(stem).unlink(missing_ok=True)
-    return []
+def is_shown(figure: Figure, of: answers.Shown) -> bool:
+    """Return whether a figure has data; raise ExperimentError if it is of an unknown kind."""
+    _builder(figure)
+    return any(map(functools.partial(_has_data, options=figure.options), of.cells))
 
 
-def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path, mark: str) -> list[Path]:
-    table, shown = kinds(machine), of.cells
-    if figure.kind not in table:
-        raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
-    if not any(map(functools.partial(_has_data, options=figure.options), shown)):
-        return _remove(folder / figure.name)
-    sheet = Sheet(figure.title)
-    sheet.names = libraries.families(shown)
-    table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
-    sheet.identifier = answers.fingerprint(figure, of)
-    sheet.title = answers.of_figure(figure, of) or figure.title
-    sheet.subtitle = answers.below_title(figure, of)
+def _builder(figure: Figure) -> Build:
+    module, _, name = figure.kind.partition(":")
+    if name:
+        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+    if module not in KINDS:
+        raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(KINDS), got=repr(figure.kind))
+    return KINDS[module]
+
+
+def chart_of(figure: Figure, of: answers.Shown, machine: Machine, mark: str = "") -> Chart:
+    """Return the chart of a figure with what stands around it: what came out, what is shown, what to keep in mind."""
+    caches = (("L1d", machine.l1d), ("L2", machine.l2), ("L3", machine.l3))
+    chart = _builder(figure)([*of.cells, *of.peaks], {"caches": caches, **figure.options})
+    chart.title, chart.subtitle = answers.of_figure(figure, of) or figure.title, answers.below_title(figure, of)
+    chart.names, chart.identifier = libraries.families(of.cells), answers.fingerprint(figure, of)
     details = answers.details_of_figure(figure, of)
-    sheet.notes += [f"{details}."] if details else []
-    sheet.notes += [figure.options["note"]] if "note" in figure.options else []
-    sheet.notes += [] if figure.kind in COMPUTED else [*absences(shown), *caveats.in_figure(shown)]
-    if _shows_a_peak(figure) and (of_another_run := caveats.of_peaks(shown, of.peaks)):
-        sheet.notes.append(f"{of_another_run}.")
+    chart.notes += [f"{details}."] if details else []
+    chart.notes += [figure.options["note"]] if "note" in figure.options else []
+    chart.notes += [] if chart.is_computed else [*absences(of.cells), *caveats.in_figure(of.cells)]
+    if _shows_a_peak(figure) and (of_another_run := caveats.of_peaks(of.cells, of.peaks)):
+        chart.notes.append(f"{of_another_run}.")
     if of.left_out:
-        sheet.notes.append(f"Not shown: {', '.join(of.left_out)}, measured before it was told which processor this is.")
-    sheet.notes += [mark] if mark else []
-    sampled = [] if figure.kind in COMPUTED else shown
-    has_intervals = figure.kind not in WITHOUT_INTERVALS and figure.options.get("spread", True)
-    footer = provenance(sampled, machine, has_intervals=has_intervals)
-    return [sheet.save(folder / figure.name, footer)]
+        chart.notes.append(f"Not shown: {', '.join(of.left_out)}, measured before it was told which processor this is.")
+    if chart.ends:  # no legend that has room for it
+        ends = dict.fromkeys(series.name for panel in chart.panels for series in panel.series)
+        chart.notes += [f"{name}: {chart.names[name]}." for name in ends if name in chart.names]
+    chart.notes += [mark] if mark else []
+    sampled = [] if chart.is_computed else of.cells
+    chart.footer = provenance(sampled, machine, has_intervals=chart.has_spread)
+    return chart
 
 
 def _shows_a_peak(figure: Figure) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterable
-from typing import Any
 
 from harness.analysis import rates, rivals
+from harness.report.figures.chart import Look
 from harness.store.store import Cell
 
 # Okabe and Ito's palette: told apart with every common colour blindness. Yellow is left out: it vanishes on white.
@@ -80,7 +80,34 @@ COLOURS = {
 ON_THE_CPU, ON_A_GPU, OF_PEERS = "#4A8ABF", "#4FA562", "#B08D57"  # where nothing but its place is known of a row
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
+# Stages of a call, in the order in which they come to pass. Computing is dark; what is sent between ranks is warm,
+# memory and processes are cool, and what is left is pale.
+STAGES = {
+    "start of ranks": "#5B4A9E",
+    "start of the GPU": "#7A68B8",
+    "load": "#56B4E9",
+    "prepare": "#9BB8D3",
+    "pin": "#B5651D",
+    "allocate": "#8C6D46",
+    "redistribute": "#E69F00",
+    "host to device": "#999933",
+    "gather A": "#D55E00",
+    "gather B": "#CC79A7",
+    "exposed communication": "#AA4499",
+    "compute": "#0072B2",
+    "reduce": "#882255",
+    "device to host": "#DDCC77",
+    "collect": "#F0C987",
+    "free": "#44AA99",
+    "unpin": "#117733",
+    "rest": "#D0D0D0",
+}
 FEWEST_VARIANTS = 3  # of one backend alone in a figure that have colours of their own
+
+
+def dot(colour: str, marker: str = "o") -> Look:
+    """Return the look of points that nothing joins."""
+    return {"color": colour, "marker": marker, "linestyle": ""}
 
 
 class Looks:
@@ -109,7 +136,7 @@ class Looks:
         """Return the series that `cell` belongs to."""
         return cell.contender if self.by == "contender" else str(rates.axis(cell, self.by))
 
-    def of(self, name: str) -> dict[str, Any]:
+    def of(self, name: str) -> Look:
         """Return matplotlib's arguments for the series called `name`."""
         backend = self._backend[name]
         variant = [other for other, other_backend in self._backend.items() if other_backend == backend].index(name)

@@ -1,4 +1,4 @@
-"""A sheet with title, legend, panels and footer, in the type of every figure; tables of text; reproducible files."""
+"""A sheet with title, legend, panels and footer, in the type of every figure; reproducible files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ from matplotlib.transforms import Bbox
 
 from harness.report.figures.looks import GREY, INK, PALE
 from harness.surroundings import write_whole
-
-# Behind words that cross a line.
-PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, DPI, MARGIN = 8.0, 200, 0.12
@@ -108,14 +105,13 @@ class Sheet:
         panel.text(0.5, 0.5, text, ha="center", va="center", color=GREY, size=12)
 
     def save(self, path: Path, footer: str) -> Path:
-        """Lay out title, legend, panels and footer, and write ``path.svg``."""
+        """Lay out title, legend, panels and footer, and write the file of the figure called `path`: ``path.svg``."""
         self._lay_out(footer)
         path.parent.mkdir(parents=True, exist_ok=True)
-        svg, written = io.StringIO(), file_of(path)
-        about = {"Date": None, "Creator": None, "Title": self.title, "Identifier": self.identifier}
+        svg, about = io.StringIO(), {"Date": None, "Creator": None, "Title": self.title, "Identifier": self.identifier}
         self.canvas.savefig(svg, format="svg", metadata=about)
-        write_whole(written, _described(svg.getvalue(), f"{self.subtitle}. {footer}"))
-        return written
+        write_whole(file_of(path), _described(svg.getvalue(), f"{self.subtitle}. {footer}"))
+        return file_of(path)
 
     def _lay_out(self, footer: str) -> None:
         """Give title, legend and footer the height they need, and the panels the rest."""
@@ -189,27 +185,6 @@ class Sheet:
 def file_of(path: Path) -> Path:
     """Return the file of the figure called `path`."""
     return path.with_name(f"{path.name}.svg")
-
-
-def table(panel: Axes, heads: list[str], rows: list[list[str]]) -> None:
-    """Write columns of text in a panel of its own beside a horizontal chart, row 0 at y = 0, right-aligned."""
-    panel.set_axis_off()
-    panel.set_xlim(0, table_width(heads, rows))
-    right = 0.0
-    for index, head in enumerate(heads):
-        right += _column_inches([head, *(row[index] for row in rows)])
-        panel.text(right, -0.95, head, ha="right", va="center", size=9.5, color=GREY)
-        for y, row in enumerate(rows):
-            panel.text(right, y, row[index], ha="right", va="center", size=9.5)
-
-
-def table_width(heads: list[str], rows: list[list[str]]) -> float:
-    """Return the width of the `table` [inches]."""
-    return sum(_column_inches([head, *(row[index] for row in rows)]) for index, head in enumerate(heads))
-
-
-def _column_inches(texts: list[str]) -> float:
-    return 0.078 * max(len(text) for text in texts) + 0.16
 
 
 def _described(svg: str, text: str) -> str:

@@ -1,26 +1,27 @@
-"""Values that a figure can show, with their intervals, and the labels and ticks of their axes."""
+"""Values that a figure can show, with their intervals, and the axes and lines that belong to them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, LogFormatter, MaxNLocator, NullLocator
 
 from harness.analysis import peaks, rates, read_rates, rivals, shares
 from harness.analysis.findings import regret
+from harness.experiment import NARROW_PEAK, Json
+from harness.report.figures.chart import Axis, Look, Point, Rule, Series, exact
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-MOST_TICKS = 6
-FEWEST_DECADE_TICKS, MOST_DECADE_TICKS = 2, 4
+LOG_SCALE = ", log scale"
 FEWEST_JOINED = 3  # points of a line: two are dots
 MANY_G, NS_OF_A_MS = 10_000, 1e6  # rates from the one on are drawn in T, times below the other in us
-NO_VALUE = Interval(math.nan, math.nan, math.nan)
+PERCENTAGES = ("of_peak", "share", "of_read")
+RATIOS = ("time_ratio", "speed_up")  # values that are 1 for the reference
+LEVEL = 0.95  # a peak of narrow vectors that is this part of the peak counts as level with it
+NO_VALUE = exact(math.nan)
+ONE, DASHED, DOTTED = Rule(1, "x"), {"linestyle": (0, (4, 3))}, {"linewidth": 0.7, "linestyle": (0, (1, 2))}
 # Values that are found among all cells.
 SHARES = {
     "of_peak": peaks.interval_of_peak,
@@ -39,25 +40,9 @@ FACTS = {
 }
 
 
-# Ticks of an axis of ratios of which the ends are less than `WIDEST` apart; beyond it only powers of two are ticks.
-POWERS = tuple(2.0**power for power in range(-6, 11))
-RATIO_TICKS = tuple(sorted({*POWERS, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.75, 2.5, 3.0}))
-WIDEST = 4.0
-LEAST_APART = 0.17  # of the length of an axis of ratios, from tick to tick: its numbers would overlap
-FEW_RATIOS = (0.25, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)  # of them, as many as have room along x
-
-# Percentages of what is thought to be the most have this axis, or a longer one where more was measured.
-PERCENTAGES, MOST_PERCENT = ("of_peak", "share"), 105.0
-
-
 def percent(value: float) -> str:
     """Return a percentage of a peak in words: "84 %"; tensor cores are far above the SIMT peak."""
     return f"{short(value, 2)} %"
-
-
-def log_label(name: str) -> str:
-    """Return the label of a logarithmic axis of sizes."""
-    return f"{name} (log scale)"
 
 
 def joined(sizes: Sequence[float]) -> list[bool]:
@@ -131,24 +116,6 @@ OTHERS: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
 TIMES = ("time_ratio", "regret")
 
 
-def mark_spread(
-    panel: Axes, x: float, y: float, interval: Interval, samples: Sequence[float], colour: Any, *, across: str = "y"
-) -> None:
-    """Draw what one value may be: its samples as dots, or without `samples` its interval as a bar.
-
-    `across` is the axis of the value, ``"x"`` or ``"y"``.
-    """
-    if samples:
-        along = ([*samples], [y] * len(samples)) if across == "x" else ([x] * len(samples), [*samples])
-        panel.plot(
-            *along, linestyle="", marker="o", markersize=3, color=colour, alpha=0.55, markeredgewidth=0, zorder=4
-        )
-    else:
-        below, above = interval.estimate - interval.low, interval.high - interval.estimate
-        bars: dict[str, Any] = {f"{across}err": [[below], [above]]}
-        panel.errorbar(x, y, fmt="none", ecolor=colour, elinewidth=1.2, capsize=2.5, **bars)
-
-
 def value_label(value: str, cells: list[Cell]) -> str:
     """Return the words at an axis that shows `value`, with its unit."""
     reference = next((cell.reference for cell in cells), "the reference")
@@ -181,11 +148,76 @@ def scale(value: str, cells: list[Cell]) -> float:
     return 1.0
 
 
-def scale_ticks(line: Axis, value: str, cells: list[Cell]) -> None:
-    """Write the ticks of an axis of `value` by its `scale`."""
-    factor = scale(value, cells)
-    if factor != 1:
-        line.set_major_formatter(lambda tick, _: f"{tick * factor:g}")
+def value_axis(value: str, cells: list[Cell], options: Json, *, is_row: bool = False) -> Axis:
+    """Return the axis of a value: from 0, logarithmic if ``y_scale`` says so, and of ratios in rows always.
+
+    ``limits`` are those of a linear one.
+    """
+    is_log = options.get("y_scale") == "log"
+    label, factor = value_label(value, cells), scale(value, cells)
+    if is_row and value not in ("rate", "time", *PERCENTAGES):
+        return Axis(label, "ratio")
+    if is_log:
+        return Axis(rates.unit(cells) if value == "rate" else label, "log", factor=factor if value == "time" else 1.0)
+    label = label.removesuffix(LOG_SCALE)
+    if value in PERCENTAGES:
+        return Axis(label, limits=(0, None), seen=(100.0,))
+    return Axis(label, limits=tuple(options.get("limits", (0, None))), factor=factor)
+
+
+def size_axis(name: str, sizes: Iterable[float], label: str = "") -> Axis:
+    """Return a logarithmic axis of sizes, with ticks at some of them."""
+    return Axis(label or f"{name} (log scale)", "log2", ticks=sorted(set(sizes)))
+
+
+def point(value: str, at: float, cell: Cell, cells: list[Cell], begin: float = math.nan) -> Point:
+    """Return a value of a cell at a place, with its interval or samples."""
+    return Point(at, estimate(value, cell, cells), spread(value, cell, cells), begin)
+
+
+def line(points: Sequence[Point], look: Look, name: str = "", fits: Sequence[bool] = ()) -> list[Series]:
+    """Return a line through the points that `fits` says, by default whole tiles (`joined`), and the others as dots.
+
+    With `fits` those are hollow. Two points are not joined.
+    """
+    chosen = list(fits) or joined([one.at for one in points])
+    loose = {**look, "linestyle": ""}
+    on, off = (
+        [one for one, is_on in zip(points, chosen, strict=True) if is_on == side and math.isfinite(one.value.estimate)]
+        for side in (True, False)
+    )
+    hollow = {**loose, "markerfacecolor": "white"} if fits else loose
+    found = [Series(on, look if len(on) >= FEWEST_JOINED else loose, name), Series(off, hollow, "" if on else name)]
+    return [series for series in found if series.points]
+
+
+def peak_rules(value: str, shown: list[Cell], cells: list[Cell], across: str) -> list[Rule]:
+    """Return lines at the peaks of the cells of a panel that shows `value`, a rate or a percentage of the peak.
+
+    Cells with different numbers of threads, or on a device, have a line each. There is none of several semirings or
+    dtypes: it would be the peak of only some of them. Where operands are narrower than sums, the line names the dtype
+    of sums, whose peak it is. A thin line is the peak of AVX2 where wider vectors are there: the roof of libraries that
+    lack them. It is left out where it would lie on the peak, on a processor that computes wide vectors in two halves.
+    """
+    if rates.common(shown, "problem") is None or value not in ("rate", "of_peak"):
+        return []
+    rising = sorted((peak for cell in shown if (peak := peaks.peak_of(cell, cells))), key=peaks.roof_rate)
+    known = {(rates.is_on_device(peak), peak.threads): peak for peak in rising}  # of several runs the fastest
+    rules = []
+    for (is_on_device, threads), peak in known.items() if value == "rate" else ():
+        count = "" if is_on_device or len(known) < 2 else f", {rates.plural(threads, 'thread')}"
+        is_mixed = any(rates.axis(cell, "operands") is not None for cell in shown)
+        of = f" of {rates.axis(peak, 'dtype')}" if is_mixed else ""
+        rules.append(Rule(peaks.roof_rate(peak), across, peaks.name_of_peak(peak) + of + count, DASHED))
+    for threads, (one, *_) in rates.group(shown, lambda cell: cell.threads).items():
+        narrow, peak_of_one = peaks.narrow_peak_of(one, cells), peaks.peak_of(one, cells)
+        if narrow is None or peak_of_one is None or rates.is_on_device(one):
+            continue
+        part = peaks.roof_rate(narrow) / peaks.roof_rate(peak_of_one)
+        if part <= LEVEL:
+            name = NARROW_PEAK + (f", {rates.plural(threads, 'thread')}" if threads > 1 else "")
+            rules.append(Rule(peaks.roof_rate(narrow) if value == "rate" else 100 * part, across, name, DOTTED))
+    return rules
 
 
 def and_where(label: str, cells: list[Cell]) -> str:
@@ -199,80 +231,3 @@ def short(number: float, digits: int = 3) -> str:
         return "0" if number == 0 else "-"
     number = float(f"{number:.{digits}g}") if abs(number) < 10**digits else number
     return f"{number:.{max(digits - 1 - int(np.floor(np.log10(abs(number)))), 0)}f}"
-
-
-def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
-    """Label a logarithmic x axis at those of `values` that stand far enough apart, in plain numbers."""
-    kept: list[float] = []
-    powers = [value for value in values if math.log2(value).is_integer()]
-    for value in powers if len(powers) > 3 else values:
-        if not kept or value >= kept[-1] * 1.4:
-            kept.append(value)
-    panel.xaxis.set_major_locator(FixedLocator(kept))
-    panel.xaxis.set_minor_locator(NullLocator())
-    panel.xaxis.set_major_formatter(lambda tick, _: f"{tick:.10g}")
-
-
-def decade_ticks(chart: Axes, cells: list[Cell]) -> None:
-    """Label the logarithmic x axis of rates at 1, 3, 10, 30 and on as far as they are seen, in the unit of `cells`.
-
-    An axis on which one of these is seen, or none, is labelled at round numbers, evenly apart.
-    """
-    factor, (low, high) = scale("rate", cells), chart.get_xlim()
-    powers = range(math.floor(math.log10(low * factor)), math.ceil(math.log10(high * factor)) + 1)
-    ticks = [digit * 10.0**power for power in powers for digit in (1, 3)]
-    seen = [tick for tick in ticks if low <= tick / factor <= high]
-    if len(seen) > MOST_DECADE_TICKS:
-        seen = [tick for tick in seen if math.log10(tick).is_integer()]
-    elif len(seen) < FEWEST_DECADE_TICKS:
-        round_ones = MaxNLocator(MOST_DECADE_TICKS).tick_values(low * factor, high * factor)
-        seen = [float(tick) for tick in round_ones if low <= tick / factor <= high]
-    chart.xaxis.set_major_locator(FixedLocator([tick / factor for tick in seen]))
-    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick * factor:g}")
-    chart.xaxis.set_minor_formatter(lambda _tick, _: "")
-
-
-def _apart(ticks: Sequence[float], low: float, high: float) -> list[float]:
-    """Return the ticks of ratios that stand far enough from 1, and from one another, on a logarithmic axis."""
-    least = LEAST_APART * math.log(high / low)
-    kept = [1.0]
-    for tick in sorted(ticks, key=lambda tick: abs(math.log(tick))):
-        if all(abs(math.log(tick / other)) >= least for other in kept):
-            kept.append(tick)
-    return sorted(kept)
-
-
-class PlainLogFormatter(LogFormatter):
-    """Labels the ticks of a logarithmic axis that matplotlib would label, but in plain numbers, times a factor."""
-
-    def __init__(self, factor: float = 1.0) -> None:
-        super().__init__()
-        self.factor = factor
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """Return the label of the tick at `x`; empty for most of those between powers of ten."""
-        return f"{x * self.factor:.6g}" if super().__call__(x, pos) else ""
-
-
-def log_ticks(chart: Axes) -> None:
-    """Make the x axis of ratios logarithmic, from below 1 to above 2: ticks are powers of two, more if it is short."""
-    chart.set_xscale("log", base=2)
-    low, high = chart.get_xlim()
-    chart.set_xlim(low, high) if high >= WIDEST * low else chart.set_xlim(min(low, 0.8), max(high, 1.5))
-    low, high = chart.get_xlim()
-    if high < WIDEST * low:
-        chart.xaxis.set_major_locator(FixedLocator(_apart([t for t in FEW_RATIOS if low <= t <= high], low, high)))
-        chart.xaxis.set_minor_locator(NullLocator())
-        chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-        return
-    powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
-    step = -(-len(powers) // MOST_TICKS)
-    chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
-    chart.xaxis.set_major_formatter(lambda tick, _: power_of_two(math.log2(tick)))
-
-
-def power_of_two(power: float) -> str:
-    """Return 2 to the `power`: "1/64", "0.71", "8"."""
-    if power <= -1 and float(power).is_integer():
-        return f"1/{2.0**-power:.0f}"
-    return f"{2.0**power:.3g}" if power < 10 else f"{2.0**power:.0f}"
