@@ -42,7 +42,7 @@ html_static_path: list[str] = []
 
 # The page to explore, where its command and what it needs are installed: `make page` makes the same.
 PAGE = "page.html"
-HAS_PAGE = all(importlib.util.find_spec(name) for name in ("harness.cli.page", "altair", "vl_convert"))
+HAS_PAGE = all(importlib.util.find_spec(name) for name in ("harness.cli.page", "jinja2"))
 HOME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{0}</title>
 <meta http-equiv="refresh" content="0; url=docs/index.html"><a href="docs/index.html">{0}</a></html>
 """

@@ -95,7 +95,7 @@ FLOORS = {
     "gpu": ("_cuda", "_program", "_passes", "_simt _tensor", "_base", "_residues _strassen _matrix_vector _tasks"),
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
-HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "altair")
+HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "jinja2")
 
 _TASK = re.compile(r"^((?:harness|backends|experiments)(?:\.\w+)+)(?::\w*)?$")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import bisect
 import dataclasses
 import functools
@@ -12,21 +13,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.errors import HarnessError
 from harness.experiment import Experiment
-from harness.page import belief, cards, charts, colours, extra, matrix, plain, recorded, rungs, weak
+from harness.page import belief, cards, charts, colours, matrix, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded, ShownRow
+from harness.report.figures.chart import Chart
 from harness.surroundings import write_whole
 
 # Of the whole file. What gives way to it: first the intervals of the tables that need no script; then samples, of which
 # so many a cell are shown, by the pointer alone.
 LIMIT = 2_000_000
 RICHNESS = ((recorded.MOST_SAMPLES, True), *((count, False) for count in (recorded.MOST_SAMPLES, 8, 5, 3, 0)))
-# Characters of seven bits that HTML reads as something else. Each is written with the seven bits after it, as one
-# character of two bytes from this one on.
-NOT_WRITTEN, FIRST_PAIR = "\0\n\r<", 0x100
 # So many of the weakest places are drawn and listed; all of them are counted.
 MOST_WEAK, MOST_DRAWN = 60, 30
 
@@ -49,8 +46,7 @@ def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], p
     HarnessError
         If the extra "page" is not installed, or the page is larger than `LIMIT`.
     """
-    extra.altair()
-    extra.converter()  # both are asked for before seconds of work
+    _jinja()  # asked for before seconds of work
     rows = [row for own in machines for row in recorded.shown(own, experiments)]
     parts = _parts(machines, experiments, rows, mark)
     tables = functools.cache(functools.partial(plain.plain, rows))
@@ -98,6 +94,7 @@ def _parts(
     made_cards = [(own, cards.cards(own, known)) for own in machines]
     first = max((card for _, own in made_cards for card in own), key=lambda card: card.prominence, default=None)
     ladder = next(((own, steps) for own in machines if (steps := rungs.rungs(own))), None)
+    roofs = charts.roofline(ladder[0], experiments) if ladder else Chart()
     return {
         "machines": machines,
         "cards": made_cards,
@@ -114,32 +111,21 @@ def _parts(
         "count": len(rows),
         "questions": {name: experiment.question for name, experiment in experiments.items()},
         "mark": mark,
-        "script": _scripts(),
+        "roofs": roofs.notes[:1],
         "data": {
-            "charts": charts.all_charts(),
             "first": first.address if first else "",
             "colours": {row.backend: f"var({colours.variable(row.backend)})" for row in rows},
             "axes": {name: recorded.axis_of(experiment) for name, experiment in experiments.items()},
-            "roofline": rungs.roofline(ladder[0]) if ladder else [],
-            "weak": [_place(place) for place in places[:MOST_DRAWN]],
-            "spread": [{"percent": recorded.digits(one.percent)} for own in beliefs for one in own.spreads],
+            "roofline": charts.to_json(roofs),
+            "weak": charts.to_json(charts.weak(places[:MOST_DRAWN])),
+            "spread": charts.to_json(charts.spread(beliefs)),
         },
     }
 
 
-def _place(place: weak.Weak) -> dict[str, Any]:
-    value = f"{place.percent:.1f} % of the speed of {place.against}"
-    record = {
-        **place._asdict(),
-        "colour": f"var({colours.variable(place.contender.split(',')[0].split()[0])}, currentColor)",
-    }
-    return {**record, "place": place.name, "value": value, "percent": recorded.digits(place.percent)}
-
-
 def _render(parts: Mapping[str, Any]) -> str:
     """Return the document, everything escaped that is not marked as HTML."""
-    import jinja2
-
+    jinja2 = _jinja()
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_template), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
@@ -152,28 +138,16 @@ def _template(name: str) -> str:
     return (resources.files("harness.page") / "templates" / name).read_text(encoding="utf-8")
 
 
-@functools.cache
-def _scripts() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed, which leave ``vegaEmbed`` in the window."""
-    return _packed_text(extra.converter().javascript_bundle("window.vegaEmbed=vegaEmbed;"))
+def _jinja() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        fix = "pip install jinja2"
+        raise HarnessError("the page needs Jinja2, which is not installed", fix=fix) from error
+    return jinja2
 
 
 def _packed(record: Mapping[str, Any]) -> str:
-    return _packed_text(json.dumps(record, separators=(",", ":")))
-
-
-def _packed_text(text: str) -> str:
-    """Return `text` as the page unpacks it: gzip, then seven bits a character. The same text gives the same bytes."""
-    bits = np.unpackbits(np.frombuffer(gzip.compress(text.encode(), 9, mtime=0), np.uint8))
-    # It ends in a zero byte, as of less than 16 MB. Ones after it make the last character one that stands for itself.
-    padded = np.pad(bits, (0, 7 - len(bits) % 7), constant_values=1)
-    return _characters((np.packbits(padded.reshape(-1, 7), axis=1).ravel() >> 1).tolist())
-
-
-def _characters(codes: Sequence[int]) -> str:
-    """Return `codes` of seven bits as characters that HTML leaves as they are."""
-    written, left = [], iter(codes)
-    for code in left:
-        pair = NOT_WRITTEN.find(chr(code))
-        written.append(chr(code if pair < 0 else FIRST_PAIR + (pair << 7) + next(left)))
-    return "".join(written)
+    """Return a record as the page unpacks it: JSON, gzip, base64. The same record gives the same bytes."""
+    text = json.dumps(record, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()

@@ -9,17 +9,15 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness import registry
 from harness.analysis import mean_sizes, peaks, rates
-from harness.page import extra
 from harness.page.colours import LEVELS, variable
-from harness.page.recorded import Recorded, digits
+from harness.page.recorded import Recorded
 from harness.report import tables
-from harness.store.store import Cell
 
-LADDER, ROOFLINE = "ladder", "roofline"
+LADDER = "ladder"
 # The function that holds the innermost loops of a rung, by its label in the ladder: of these names the first that its
 # module has.
 KERNELS = {
@@ -155,81 +153,25 @@ def function_of(path: Path, names: Sequence[str]) -> str:
 
 def picture(label: str) -> str:
     """Return as SVG which parts of A, B and C the innermost loops of a rung touch, and where these lie."""
-    alt = extra.altair()
     blocks = PICTURES[label]
     names = list(dict.fromkeys(matrix for matrix, *_ in blocks))
-    outline = [_record((name, 0, SIDE, 0, SIDE, "")) for name in names]
-    scale = alt.Scale(domain=[0, SIDE], nice=False)
-    panels = []
-    for name in names:
-        rectangles = [_record(block) for block in blocks if block[0] == name]
-        place = {
-            "x": alt.X("left:Q", scale=scale, axis=None),
-            "x2": "right:Q",
-            "y": alt.Y("top:Q", scale=alt.Scale(domain=[SIDE, 0], nice=False), axis=None),
-            "y2": "bottom:Q",
-        }
-        frame = alt.Chart(alt.Data(values=outline[:1])).mark_rect(fill=None, stroke="currentColor", strokeOpacity=0.5)
-        parts = alt.Chart(alt.Data(values=rectangles)).mark_rect(stroke="currentColor", strokeWidth=0.6)
-        layers = frame.encode(**place), parts.encode(**place, fill=alt.Fill("colour:N", scale=None))
-        panels.append(alt.layer(*layers).properties(width=110, height=110, title=name))
-    chart = alt.hconcat(*panels, spacing=18).configure(background="transparent", padding=2)
-    chart = chart.configure_title(color="currentColor", fontWeight="normal", fontSize=13, offset=4)
-    chart = chart.configure_view(stroke=None)
+    step, wide, drawn = 9, 9 * SIDE + 18, []
+    for place, name in enumerate(names):
+        drawn.append(f'<text x="{place * wide + step * SIDE / 2}" y="12" text-anchor="middle">{name}</text>')
+        drawn.append(_rectangle((name, 0, SIDE, 0, SIDE, ""), place * wide, step))
+        drawn += [_rectangle(block, place * wide, step) for block in blocks if block[0] == name]
     said = "; ".join(f"{matrix} in {level}" for matrix, *_, level in blocks)
-    drawn = str(extra.converter().vegalite_to_svg(chart.to_dict()))
-    return drawn.replace("<svg ", f'<svg role="img" aria-label="What {label} touches: {said}" ', 1)
+    size = f'viewBox="-1 0 {wide * len(names)} {step * SIDE + 20}" width="{wide * len(names)}"'
+    return f'<svg role="img" aria-label="What {label} touches: {said}" {size}>{"".join(drawn)}</svg>'
 
 
-def _record(block: Block) -> dict[str, Any]:
-    _, top, bottom, left, right, level = block
-    colour = f"var({variable(f'level {level}')})" if level else ""
-    return {"top": top, "bottom": bottom, "left": left, "right": right, "colour": colour}
+def _rectangle(block: Block, left: int, step: int) -> str:
+    _, top, bottom, begin, end, level = block
+    x, y, width, height = left + step * begin, 18 + step * top, step * (end - begin), step * (bottom - top)
+    fill = f"var({variable(f'level {level}')})" if level else "none"
+    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{fill}" stroke="currentColor"/>'
 
 
 def levels() -> list[tuple[str, str]]:
     """Return the levels of memory with the variables of their colours, for a legend."""
     return [(name, variable(f"level {name}")) for name in LEVELS]
-
-
-def roofline(recorded: Recorded) -> list[dict[str, Any]]:
-    """Return the points of the roofline over plus_times float64: measured roofs, and each rung at each shape."""
-    own = [c for c in recorded.cells if c.experiment == ROOFLINE and c.is_ok and not rates.is_on_device(c)]
-    peak = next((c for c in own if rates.is_peak(c) and rates.axis(c, "semiring") == "plus_times"), None)
-    bandwidths = [cell for cell in own if cell.axes.get("role") == "bandwidth"]
-    products = [
-        c for c in rates.contenders(own) if rates.axis(c, "semiring") == "plus_times" and c.facts.get("bytes_moved")
-    ]
-    if peak is None or not products:
-        return []
-    top = peaks.roof_rate(peak)
-    intensities = [cell.facts["operations"] / cell.facts["bytes_moved"] for cell in products]
-    least, most = min(intensities) / 2, max(intensities) * 2
-    points: list[dict[str, Any]] = []
-    for cell in bandwidths:
-        slope, name = peaks.roof_rate(cell), f"reads from {cell.axes['level']}"
-        knee = max(min(top / slope, most), least)
-        points += [_roof(name, least, slope * least, "begin"), _roof(name, knee, min(top, slope * knee))]
-    points += [_roof("measured peak", least, top), _roof("measured peak", most, top, "end")]
-    return points + [_point(cell) for cell in _of_rungs(products)]
-
-
-def _of_rungs(products: Sequence[Cell]) -> list[Cell]:
-    return [cell for cell in products if cell.contender in KERNELS]
-
-
-def _roof(name: str, x: float, y: float, named_at: str = "") -> dict[str, Any]:
-    return {"kind": "roof", "name": name, "x": digits(x), "y": digits(y), "named_at": named_at}
-
-
-def _point(cell: Cell) -> dict[str, Any]:
-    rate = rates.rate_interval(cell)
-    return {
-        "kind": "rung",
-        "name": cell.contender,
-        "shape": str(cell.axes.get("shape", "")),
-        "x": digits(cell.facts["operations"] / cell.facts["bytes_moved"]),
-        "y": digits(rate.estimate),
-        "value": f"{tables.number(rate)} {rates.unit([cell])}",
-        "colour": f"var({variable(str(rates.axis(cell, 'backend')))})",
-    }

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-pytest.importorskip("altair")
+pytest.importorskip("jinja2")
 
 from harness.experiment import load_all
 from harness.page import recorded
@@ -116,13 +116,13 @@ def test_over_a_dot_its_samples_and_kernels_are_told(tab, path):
     tab.open(path, state=urlencode({"machine": "AMD EPYC, 2 cores", "experiment": "vs_peers", "on": "1 thread"}))
     see(tab, "chart")
     place = tab.value(
-        "(() => { const box = [...document.querySelectorAll('#plot .mark-symbol path[aria-label]')]"
-        ".find((dot) => dot.getAttribute('aria-label').includes('cpu-numpy')).getBoundingClientRect();"
+        "(() => { const box = [...document.querySelectorAll('#plot .dot[aria-label]')]"
+        ".find((dot) => dot.getAttribute('aria-label').startsWith('cpu-numpy')).getBoundingClientRect();"
         " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
     )
     tab.move(*place)
-    tab.until("document.querySelector('#vg-tooltip-element.visible')")
-    said = tab.value("document.getElementById('vg-tooltip-element').textContent")
+    tab.until("!document.getElementById('tip').hidden")
+    said = tab.value("document.getElementById('tip').textContent")
     assert "kernels" in said
     assert "processes" in said
     assert "undefined" not in said
@@ -134,7 +134,8 @@ def test_a_rung_that_is_opened_is_emphasised_below_its_roof(tab):
     tab.value("document.querySelector('details[data-rung=\"cpu-packed\"] summary').click()")
     tab.until("location.hash.includes('rung=cpu-packed')")
     assert count(tab, "details[data-rung][open]") == 1
-    tab.until("document.querySelector('#roofline svg').textContent.includes('square')")
+    large = "[...document.querySelectorAll('#roofline .dot')].find((dot) => dot.outerHTML.includes('scale(1.8)'))"
+    assert "cpu-packed" in tab.value(f"{large}.getAttribute('aria-label')")
 
 
 def test_the_table_filters_sorts_and_copies(tab, machines):

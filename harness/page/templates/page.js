@@ -3,29 +3,10 @@
 
 const byId = (id) => document.getElementById(id);
 const CHOICES = ["machine", "experiment", "semiring", "dtype", "on"];
-const PER_PAGE = 100, MOST_ROWS = 48;
-
-// Seven bits a character; what HTML reads as something else comes with the seven bits after it, as one character.
-const NOT_WRITTEN = "\0\n\r<", FIRST_PAIR = 0x100;
-
-function bytesOf(text) {
-  const bytes = new Uint8Array(2 * text.length);
-  let size = 0, word = 0, bits = 0;
-  const take = (code) => {
-    word = (word << 7) | code;
-    bits += 7;
-    if (bits >= 8) bytes[size++] = word >> (bits -= 8), word &= (1 << bits) - 1;
-  };
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at), pair = code - FIRST_PAIR;
-    if (pair >= 0) take(NOT_WRITTEN.charCodeAt(pair >> 7));
-    take(pair >= 0 ? pair & 127 : code);
-  }
-  return bytes.subarray(0, size);
-}
+const PER_PAGE = 100, MOST_ROWS = 48, MOST_STRAIGHT = 60; // the last: ratio of ends from which on an axis is logarithmic
 
 async function unpack(id) {
-  const bytes = bytesOf(byId(id).textContent);
+  const bytes = Uint8Array.from(atob(byId(id).textContent), (one) => one.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
@@ -114,128 +95,208 @@ function measureOf(rows) {
   return [asked, "rate", "time"].find((name) => rows.some((row) => row[name] !== null));
 }
 
-function points(rows, measure, colours) {
-  const unit = { peak: "%", time: "ms", rate: rows[0]?.unit }[measure];
-  const variants = {}, last = {};
-  for (const row of rows) {
-    const alike = (variants[row.backend] ??= []);
-    if (!alike.includes(row.contender)) alike.push(row.contender);
-    if (row.x !== null && !(last[row.contender]?.x > row.x)) last[row.contender] = row;
-  }
-  const scale = (row) => (measure === "time" ? 1 : row[measure] * row.time); // of a rate: what a call of that time gives
-  return rows.filter((row) => row[measure] !== null).map((row, key) => ({
-    key, x: row.x, contender: row.contender, case: row.case, kernels: row.kernels, measured: row.measured,
-    commit: row.commit, remarks: row.remarks,
-    y: row[measure], y_low: row[measure + "_low"], y_high: row[measure + "_high"],
-    r: row.ratio, r_low: row.ratio_low, r_high: row.ratio_high,
-    samples: row.samples.map((time) => (measure === "time" ? time : scale(row) / time)),
-    value: `${interval(row, measure)} ${unit}`,
-    speed_said: row.ratio === null || row.contender === row.reference ? "" : `${interval(row, "ratio")} times ${row.reference}`,
-    samples_said: `${row.taken} in ${row.processes} process${row.processes === 1 ? "" : "es"}`,
-    colour: colours[row.backend], variant: variants[row.backend].indexOf(row.contender) % 4,
-    is_last: last[row.contender] === row,
-  }));
+// Points as those of a chart: where, value with interval, samples; and what is said of each below the pointer.
+function pointOf(row, measure, unit, at) {
+  const scale = measure === "time" ? 1 : row[measure] * row.time; // of a rate: what a call of that time gives
+  return {
+    at, value: ["", "_low", "_high"].map((end) => row[measure + end]),
+    samples: measure === "ratio" ? [] : row.samples.map((time) => (measure === "time" ? time : scale / time)),
+    tip: {
+      contender: row.contender, case: row.case, value: `${interval(row, measure)} ${unit}`,
+      speed: row.ratio === null || row.contender === row.reference ? "" : `${interval(row, "ratio")} times ${row.reference}`,
+      kernels: row.kernels, samples: `${row.taken} in ${row.processes} process${row.processes === 1 ? "" : "es"}`,
+      measured: row.measured, commit: row.commit, remarks: row.remarks,
+    },
+  };
 }
 
-// Names at the ends of lines, moved apart where they would overlap: a line of text is a twentieth of the height.
-function spreadLabels(data, isLong) {
-  const to = isLong ? Math.log : (y) => y, back = isLong ? Math.exp : (y) => y;
-  const highest = to(Math.max(...data.map((point) => point.y))), lowest = isLong ? to(Math.min(...data.map((point) => point.y))) : 0;
-  const gap = (highest - lowest) / 20;
-  let last = -Infinity;
-  for (const point of data.filter((one) => one.is_last).sort((a, b) => a.y - b.y)) {
-    last = Math.max(to(point.y), last + gap);
-    point.label_y = back(last);
-  }
+// Variants of one backend share its colour: markers and lines tell them apart.
+function lookOf(rows, contender, colours) {
+  const { backend } = rows.find((row) => row.contender === contender);
+  const alike = distinct(rows.filter((row) => row.backend === backend).map((row) => row.contender)).indexOf(contender) % 4;
+  return { color: colours[backend], marker: ["o", "s", "^", "D"][alike], linestyle: ["-", "--", ":", "-."][alike] };
 }
 
 const span = (values) => Math.max(...values) / Math.min(...values);
+const scaleFor = (values) => (span(values) > MOST_STRAIGHT ? { scale: "log", limits: [null, null] } : { scale: "linear", limits: [0, null] });
 
-function isSeries(data) {
-  const places = data.map((point) => `${point.contender} ${point.x}`);
-  return data.every((point) => point.x !== null) && distinct(data.map((p) => p.x)).length > 1 && new Set(places).size === places.length;
+function isSeries(rows) {
+  const places = rows.map((row) => `${row.contender} ${row.x}`);
+  return rows.every((row) => row.x !== null) && distinct(rows.map((row) => row.x)).length > 1 && new Set(places).size === places.length;
 }
 
-function lineChart(spec, data, titles, width) {
-  const isWide = width > 620, xs = data.map((point) => point.x);
-  const room = isWide ? 62 + 8 * Math.min(22, Math.max(...data.map((point) => point.contender.length))) : 62;
-  const xScale = span(xs) > 4 && Math.min(...xs) > 0 ? { type: "log", base: 2, nice: false, padding: 12 } : { zero: false, nice: false, padding: 12 };
-  const isLong = span(data.map((point) => point.y)) > 60;
-  spreadLabels(data, isLong);
-  spec.vconcat.forEach((panel) => { panel.width = Math.max(180, width - room); });
-  each(spec, (encoding) => {
-    if (encoding.x) Object.assign(encoding.x, { title: titles.x, scale: xScale });
-    if (encoding.y?.title === "rate") Object.assign(encoding.y, { title: titles.y, scale: isLong ? { type: "log" } : { zero: true } });
-    if (encoding.y?.title === "speed over") encoding.y.title = titles.r;
-  });
-  if (!isWide) spec.vconcat[0].layer = spec.vconcat[0].layer.filter((layer) => layer.mark.type !== "text");
-  return spec;
+function lineChart(rows, measure, unit, titles, colours) {
+  const names = distinct(rows.map((row) => row.contender)), xs = rows.map((row) => row.x);
+  const x = { label: titles.x, scale: span(xs) > 4 && Math.min(...xs) > 0 ? "log2" : "linear", limits: [null, null], ticks: distinct(xs).sort((a, b) => a - b) };
+  const series = (shown) => names.map((name) => ({
+    name, look: lookOf(rows, name, colours), form: "band", across: "y",
+    points: rows.filter((row) => row.contender === name && row[shown] !== null).sort((a, b) => a.x - b.x).map((row) => pointOf(row, shown, shown === measure ? unit : `times ${row.reference}`, row.x)),
+  }));
+  const top = { x, y: { label: titles.y, ...scaleFor(rows.map((row) => row[measure])) }, series: series(measure), rules: [], height: 300 };
+  const ratio = { x, y: { label: titles.r, scale: "log", limits: [null, null] }, series: series("ratio"), rules: [{ at: 1, across: "y" }], height: 130 };
+  return { panels: rows.some((row) => row.ratio !== null) ? [top, ratio] : [top], ends: true };
 }
 
 // A row for each contender of each case where they are few, else a row for each case, without the words that all share.
-function nameRows(data) {
-  const places = distinct(data.map((point) => point.case)), shared = places[0].split(", ").filter((word) => places.every((place) => place.split(", ").includes(word)));
+function caseChart(rows, measure, unit, titles, colours) {
+  const places = distinct(rows.map((row) => row.case)), shared = places[0].split(", ").filter((word) => places.every((place) => place.split(", ").includes(word)));
   const short = (place) => place.split(", ").filter((word) => !shared.includes(word)).join(", ");
-  const isApart = distinct(data.map((point) => point.contender + point.case)).length <= MOST_ROWS;
-  const order = (point) => places.indexOf(point.case);
-  data.sort((a, b) => order(a) - order(b));
-  for (const point of data) {
-    point.row = (isApart ? [short(point.case), point.contender] : [short(point.case)]).filter(Boolean).join(": ") || point.case;
-  }
-  return shared.join(", ");
+  const isApart = distinct(rows.map((row) => row.contender + row.case)).length <= MOST_ROWS;
+  const nameOf = (row) => (isApart ? [short(row.case), row.contender] : [short(row.case)]).filter(Boolean).join(": ") || row.case;
+  const ordered = rows.toSorted((a, b) => places.indexOf(a.case) - places.indexOf(b.case)), names = distinct(ordered.map(nameOf));
+  const series = distinct(rows.map((row) => row.contender)).map((name) => ({
+    name, look: { ...lookOf(rows, name, colours), linestyle: "" }, form: "line", across: "x",
+    points: ordered.filter((row) => row.contender === name).map((row) => pointOf(row, measure, unit, names.indexOf(nameOf(row)))),
+  }));
+  const panel = { x: { label: titles.y, ...scaleFor(rows.map((row) => row[measure])) }, y: { names }, series, rules: [] };
+  return { panels: [panel], shared: shared.join(", ") };
 }
 
-function caseChart(spec, data, titles, width) {
-  const isLong = span(data.map((point) => point.y)) > 60;
-  each(spec, (encoding) => {
-    if (encoding.x) Object.assign(encoding.x, { title: titles.y, scale: isLong ? { type: "log", nice: false, padding: 10 } : { zero: true } });
-  });
-  return rowChart(spec, distinct(data.map((point) => point.row)).length, width);
-}
-
-const fitted = (spec, width) => Object.assign(spec, { width, autosize: { type: "fit-x", contains: "padding" } });
-
-// A chart with a row for each case: its names take at most half of the width.
-function rowChart(spec, count, width) {
-  each(spec, (encoding) => { if (encoding.y) encoding.y.axis.labelLimit = width * (width < 500 ? 0.55 : 0.45); });
-  return fitted(Object.assign(spec, { height: 22 * count }), width);
-}
-
-function each(spec, act) {
-  if (spec.encoding) act(spec.encoding);
-  for (const part of [...(spec.layer ?? []), ...(spec.vconcat ?? [])]) each(part, act);
-}
-
-function tooltip(value) {
-  const escape = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;");
-  const lines = Object.entries(value).filter(([, text]) => text !== "" && text !== "null" && text !== null);
-  return `<table>${lines.map(([name, text]) => `<tr><td class="key">${escape(name)}</td><td>${escape(text)}</td></tr>`).join("")}</table>`;
-}
-
-async function embed(id, spec, data) {
-  const result = await vegaEmbed(byId(id), { ...spec, datasets: { cells: data } }, { renderer: "svg", actions: false, logLevel: 1, tooltip: { formatTooltip: tooltip } });
-  return result.view;
-}
-
-async function drawChart(all, page) {
-  const rows = chosenRows(all), hidden = (state.get("hide") ?? "").split("|");
-  const shown = rows.filter((row) => !hidden.includes(row.contender)), measure = measureOf(shown);
+function showChart(all, page) {
+  const rows = chosenRows(all), hidden = (state.get("hide") ?? "").split("|"), shown = rows.filter((row) => !hidden.includes(row.contender));
+  const measure = measureOf(shown) ?? "rate", told = shown.filter((row) => row[measure] !== null), unit = { peak: "%", time: "ms", rate: rows[0]?.unit }[measure];
   showContenders(rows, hidden, page.colours);
-  byId("choices").elements.y.value = measure ?? "rate";
-  const data = points(shown, measure, page.colours);
+  byId("choices").elements.y.value = measure;
   const titles = {
     y: { peak: "% of the measured peak", rate: rows[0]?.unit, time: "ms a call" }[measure],
     x: page.axes[rows[0]?.experiment], r: `speed over ${rows[0]?.reference}`,
   };
-  const width = byId("plot").clientWidth, series = isSeries(data);
-  const shared = series || !data.length ? "" : nameRows(data);
-  byId("said").textContent = data.length
-    ? `${distinct(data.map((point) => point.contender)).length} contenders, ${data.length} cells: ${titles.y}${series ? ` against ${titles.x}` : ` by case${shared && `, all of ${shared}`}`}.`
-    : "Nothing to draw: choose a contender.";
-  if (!data.length) return byId("plot").replaceChildren();
-  const spec = structuredClone(page.charts[series ? "sizes" : "cases"]);
-  spec.description = byId("said").textContent;
-  return embed("plot", (series ? lineChart : caseChart)(spec, data, titles, width), data);
+  byId("said").textContent = "Nothing to draw: choose a contender.";
+  byId("plot").replaceChildren();
+  if (!told.length) return;
+  const series = isSeries(told), chart = (series ? lineChart : caseChart)(told, measure, unit, titles, page.colours);
+  byId("said").textContent = `${distinct(told.map((row) => row.contender)).length} contenders, ${told.length} cells: ${titles.y}`
+    + (series ? ` against ${titles.x}.` : ` by case${chart.shared && `, all of ${chart.shared}`}.`);
+  draw("plot", chart, byId("said").textContent);
+}
+
+// ---- charts: the data of harness/report/figures/chart.py as SVG -----------------------------------------------------
+
+const ROW = 22, HEIGHT = 260, LETTER = 6.7;
+const SYMBOLS = { s: "M-4-4H4V4H-4Z", "^": "M0-5L5 4H-5Z", v: "M0 5L5-4H-5Z", D: "M0-6L5 0L0 6L-5 0Z" }, CIRCLE = "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0-4 0Z";
+const DASHES = { "--": "6 3", "-.": "8 3 2 3", ":": "2 3" };
+
+function svg(name, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function ticksOf(axis, low, high) {
+  const range = (from, to) => Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index);
+  const inside = (values) => values.filter((value) => value >= low && value <= high);
+  if (axis.scale !== "linear" && axis.ticks?.length) {
+    const kept = [];
+    for (const tick of inside(axis.ticks)) if (!kept.length || tick >= 1.4 * kept.at(-1)) kept.push(tick);
+    return kept;
+  }
+  const decades = axis.scale === "linear" ? [] : range(Math.floor(Math.log10(low)), Math.ceil(Math.log10(high)));
+  const logarithmic = inside(decades.flatMap((power) => (decades.length > 4 ? [10 ** power] : [10 ** power, 3 * 10 ** power])));
+  if (logarithmic.length > 2) return logarithmic;
+  const rough = (high - low) / 6, power = 10 ** Math.floor(Math.log10(rough)), step = power * [1, 2, 5, 10].find((times) => times * power >= rough);
+  return range(Math.ceil(low / step), Math.floor(high / step)).map((count) => count * step);
+}
+
+// From values to pixels: what is left open of the limits of an axis follows from the values that are on it.
+function scaleOf(axis, values, from, to) {
+  const far = axis.scale === "linear" ? (value) => value : Math.log;
+  const known = values.filter((value) => value !== null && Number.isFinite(far(value)));
+  const ends = [Math.min, Math.max].map((of, end) => axis.limits[end] ?? of(...known));
+  const room = 0.04 * (far(ends[1]) - far(ends[0])) || 0.2 * (axis.scale === "linear" ? Math.abs(ends[1]) || 1 : 1);
+  const [low, high] = ends.map((value, end) => far(value) + (axis.limits[end] === null || ends[0] === ends[1] ? (end ? room : -room) : 0));
+  const back = axis.scale === "linear" ? (value) => value : Math.exp;
+  return { at: (value) => from + ((far(value) - low) / (high - low)) * (to - from), ticks: ticksOf(axis, back(low), back(high)) };
+}
+
+const plain = (axis, value) => String(Number((value * (axis.factor ?? 1)).toPrecision(6)));
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}\u2026` : text);
+
+function drawPanel(panel, width, top, { isNamed: asked, emphasised }) {
+  const names = panel.y.names ?? [], points = panel.series.flatMap((one) => one.points.map((point) => ({ ...point, across: one.across })));
+  const letters = Math.floor((width * (width < 500 ? 0.5 : 0.42)) / LETTER), longest = Math.min(letters, Math.max(0, ...names.map((name) => name.length)));
+  const isNamed = asked && width > 620, last = panel.series.filter((one) => one.points.length);
+  const left = names.length ? 12 + LETTER * longest : 58, right = width - (isNamed ? 20 + LETTER * Math.min(22, Math.max(...last.map((one) => one.name.length))) : 12);
+  const height = names.length ? ROW * names.length : panel.height ?? HEIGHT, bottom = top + height, made = svg("g", {});
+  const on = (which) => points.flatMap((point) => (point.across === which ? [...point.value, point.begin ?? null] : [point.at])).concat(panel.rules.filter((rule) => rule.across === which).map((rule) => rule.at));
+  const x = scaleOf(panel.x, on("x"), left, right), y = names.length ? { at: (row) => top + ROW * (row + 0.5), ticks: [] } : scaleOf(panel.y, on("y"), bottom, top);
+  const place = (one, at, value) => (one.across === "y" ? [x.at(at), y.at(value)] : [x.at(value), y.at(at)]);
+  const text = (words, at, across, attributes = {}) => made.append(svg("text", { x: at, y: across, ...attributes }, words));
+  const line = (from, to, attributes) => svg("path", { d: `M${from}L${to}`, fill: "none", stroke: "currentColor", ...attributes });
+  for (const tick of x.ticks) {
+    made.append(line([x.at(tick), top], [x.at(tick), bottom], { class: "grid" }));
+    text(plain(panel.x, tick), x.at(tick), bottom + 16, { "text-anchor": "middle" });
+  }
+  for (const tick of y.ticks) {
+    made.append(line([left, y.at(tick)], [right, y.at(tick)], { class: "grid" }));
+    text(plain(panel.y, tick), left - 6, y.at(tick) + 4, { "text-anchor": "end" });
+  }
+  names.forEach((name, row) => {
+    made.append(line([left, y.at(row)], [right, y.at(row)], { class: "grid" }));
+    text(cut(name, letters), left - 6, y.at(row) + 4, { "text-anchor": "end" });
+    made.lastChild.append(svg("title", {}, name));
+  });
+  text(panel.x.label ?? "", right, bottom + 34, { "text-anchor": "end" });
+  text([panel.title?.split("\n").at(-1), panel.y.label].filter(Boolean).join("; "), left, top - 8);
+  for (const rule of panel.rules) {
+    const at = rule.across === "y" ? [[left, y.at(rule.at)], [right, y.at(rule.at)]] : [[x.at(rule.at), top], [x.at(rule.at), bottom]];
+    made.append(line(...at, { "stroke-dasharray": "4 3" }));
+  }
+  for (const one of last) drawSeries(made, one, { place, isLarge: Boolean(emphasised) && one.name === emphasised, isPale: Boolean(emphasised) && one.name !== emphasised, top, bottom });
+  if (isNamed) {
+    const ends = last.map((one) => ({ one, at: place(one, one.points.at(-1).at, one.points.at(-1).value[0])[1] })).sort((a, b) => b.at - a.at);
+    ends.forEach((end, index) => { end.at = Math.min(end.at, (ends[index - 1]?.at ?? Infinity) - 15); }); // up where they meet
+    ends.reverse().forEach((end, index) => { end.at = Math.max(end.at, index ? ends[index - 1].at + 15 : top); }); // down from the top
+    for (const { one, at } of ends) text(cut(one.name, 22), right + 8, at + 4, { style: `fill: ${one.look.color}` });
+  }
+  return [made, bottom + 60];
+}
+
+function drawSeries(made, one, { place, isLarge, isPale }) {
+  const colour = one.look.color, ends = (end) => one.points.filter((point) => point.value[1] !== null).map((point) => place(one, point.at, point.value[end]));
+  const path = (points, attributes) => made.append(svg("path", { d: `M${points.join("L")}`, fill: "none", stroke: colour, ...attributes }));
+  if (one.form === "band") made.append(svg("path", { d: `M${[...ends(1), ...ends(2).reverse()].join("L")}Z`, fill: colour, opacity: 0.16 }));
+  if ((one.look.linestyle ?? "-") !== "" && one.form !== "bars") path(one.points.map((point) => place(one, point.at, point.value[0])), { "stroke-width": 1.8, "stroke-dasharray": DASHES[one.look.linestyle] ?? "" });
+  for (const point of one.points) {
+    const [at, across] = place(one, point.at, point.value[0]);
+    if (one.form === "bars") {
+      path([place(one, point.at, point.begin), [at, across]], { "stroke-width": 14 });
+      continue;
+    }
+    if (point.begin !== null && point.begin !== undefined) path([place(one, point.at, point.begin), [at, across]], {});
+    if (one.form !== "band" && point.value[1] !== null && point.value[1] < point.value[2]) path([place(one, point.at, point.value[1]), place(one, point.at, point.value[2])], { "stroke-width": 1.6 });
+    if (!one.look.marker) continue;
+    const words = point.tip ?? { name: one.name, value: plain({}, point.value[0]) }, said = Object.values(words).filter(Boolean).join(", ");
+    const dot = svg("path", {
+      class: "dot", d: SYMBOLS[one.look.marker] ?? CIRCLE, transform: `translate(${at} ${across}) scale(${isLarge ? 1.8 : 1})`, fill: one.look.markerfacecolor === "white" ? "transparent" : colour,
+      stroke: colour, opacity: isPale ? 0.45 : 1, role: "img", "aria-label": said, tabindex: -1,
+    });
+    const samples = svg("g", { "pointer-events": "none" }, ...(point.samples ?? []).map((value) => place(one, point.at, value)).map(([u, v]) => svg("path", { d: one.across === "y" ? `M${u - 8} ${v}h16` : `M${u} ${v - 8}v16`, stroke: colour, "stroke-width": 1.5 })));
+    dot.addEventListener("pointerenter", () => { made.append(samples); tell(dot, words); });
+    dot.addEventListener("pointerleave", () => { samples.remove(); byId("tip").hidden = true; });
+    made.append(dot);
+  }
+}
+
+function tell(dot, words) {
+  const tip = byId("tip"), box = dot.getBoundingClientRect();
+  tip.replaceChildren(...Object.entries(words).filter(([, text]) => text).flatMap(([name, text]) => ["dt", "dd"].map((kind, at) => Object.assign(document.createElement(kind), { textContent: [name, text][at] }))));
+  tip.hidden = false;
+  tip.style.left = `${Math.max(8, Math.min(box.x + 14, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${box.y + box.height + tip.offsetHeight + 12 < innerHeight ? box.y + box.height + 8 : Math.max(8, box.y - tip.offsetHeight - 8)}px`;
+}
+
+function draw(id, chart, said, emphasised = "") {
+  const { clientWidth: width } = byId(id), columns = width < 700 ? 1 : chart.columns ?? 1, made = [];
+  let top = 24, below = 0;
+  chart.panels.filter((panel) => panel.series.some((one) => one.points.length)).forEach((panel, at) => {
+    const [part, end] = drawPanel(panel, width / columns, top, { isNamed: chart.ends, emphasised });
+    part.setAttribute("transform", `translate(${(at % columns) * (width / columns)} 0)`);
+    made.push(part);
+    below = end;
+    if ((at + 1) % columns === 0) top = end;
+  });
+  byId(id).replaceChildren(svg("svg", { role: "img", "aria-label": said, width, height: below - 18, viewBox: `0 0 ${width} ${below - 18}` }, ...made));
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------
@@ -323,13 +384,13 @@ function whenSeen(id, draw) {
   if (byId(id)) observer.observe(byId(id));
 }
 
-async function roofline(page) {
-  const view = await embed("roofline", fitted(page.charts.roofline, byId("roofline").clientWidth), page.roofline);
-  const emphasise = () => view.signal("rung", document.querySelector("details[data-rung][open]")?.dataset.rung ?? "").run();
+function roofline(page) {
+  const opened = () => document.querySelector("details[data-rung][open]")?.dataset.rung ?? "";
+  const show = () => draw("roofline", page.roofline, page.roofline.subtitle, opened());
   for (const rung of document.querySelectorAll("details[data-rung]")) {
-    rung.addEventListener("toggle", () => { if (rung.open) change({ rung: rung.dataset.rung }); emphasise(); });
+    rung.addEventListener("toggle", () => { if (rung.open) change({ rung: rung.dataset.rung }); show(); });
   }
-  emphasise();
+  show();
 }
 
 function openRung() {
@@ -345,15 +406,13 @@ function fallBack(error) {
 }
 
 async function main() {
-  const [script, text] = await Promise.all([unpack("vega"), unpack("data")]);
-  new Function(script)();
-  const page = JSON.parse(text), rows = rowsOf(page.cells);
+  const page = JSON.parse(await unpack("data")), rows = rowsOf(page.cells);
   for (const row of rows) row.text = COLUMNS.map(([, said]) => said(row)).join(" ").toLowerCase();
   state = new URLSearchParams(page.first);
   readState();
   byId("choices").hidden = byId("filter").hidden = false;
   byId("cells").parentElement.hidden = false;
-  const redraw = () => drawChart(rows, page);
+  const redraw = () => showChart(rows, page);
   byId("choices").addEventListener("change", (event) => {
     const boxes = [...byId("contenders").querySelectorAll("input")], name = event.target.name;
     if (name) change({ [name]: event.target.value, ...(CHOICES.includes(name) ? { hide: "" } : {}) });
@@ -381,10 +440,9 @@ async function main() {
   byId("filter").elements.q.value = state.get("q") ?? "";
   openRung();
   drawTable(rows);
-  await redraw();
+  redraw();
   whenSeen("roofline", () => roofline(page));
-  whenSeen("weak-plot", () => embed("weak-plot", rowChart(page.charts.weak, page.weak.length, byId("weak-plot").clientWidth), page.weak));
-  whenSeen("spread-plot", () => embed("spread-plot", fitted(page.charts.spread, byId("spread-plot").clientWidth), page.spread));
+  for (const name of ["weak", "spread"]) whenSeen(`${name}-plot`, () => draw(`${name}-plot`, page[name], page[name].subtitle));
   document.documentElement.dataset.drawn = "yes";
 }
 
