@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import re
 import types
 
 import numpy as np
@@ -122,7 +123,7 @@ def test_the_line_below_the_title_of_a_map_has_the_worst_shape():
         for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
     ]
     below = draw("mv_map", HOST, made)["mv_map_ax_float32"].subtitle
-    assert "From 31 % (100,000 x 100)" in below
+    assert re.search(r"From \d+ % \(100,000 x 100\)", below)
 
 
 def test_both_sides_multiply_the_same_matrix():
