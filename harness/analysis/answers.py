@@ -22,10 +22,10 @@ NOT_TIMED = {"grids": "counted", **dict.fromkeys(("projected", "model_error", "e
 
 # Every option of a figure that a drawing function or a finding reads.
 OPTIONS = tuple(
-    "algorithm all beside by colours columns compares counts ends every extra_bytes finding ideas labels largest launches "
-    "limits links marker markers merged named note of over over_reference over_sizes pair panels passing peak pick "
-    "place point ragged reference_words rolled rows sort spread stages steps subject subjects sweeps table tile "
-    "tiles titles value what where who whole within words working_sets x x_label y_scale".split()
+    "algorithm all beside by colours columns compares counts ends every extra_bytes finding ideas labels largest "
+    "launches limits links marker markers merged named note of over over_reference over_sizes pair panels passing "
+    "peak pick place point ragged reference_words rolled rows sort spread stages steps subject subjects sweeps "
+    "table tile tiles titles value what where who whole within words working_sets x x_label y_scale".split()
 )
 
 
