@@ -24,6 +24,7 @@ from harness.report.tables import byte_size
 
 ROW_INCHES, FIELD_INCHES, HEAD_INCHES, FEWEST_ROWS = 0.31, 0.42, 0.95, 3
 LETTER_INCHES, GAP_INCHES = 0.078, 0.16  # of a column of a table
+TITLE_INCHES, ABOVE_HEADS = 0.09, 20  # of a letter of a panel's title; points that lift it above the heads of its table
 WHOLE_WIDTH, LEAST_WIDTH = 7.4, 2.2  # inches of names, marks and table of a row together; of marks at least
 LETTERS_AN_INCH, FEWEST_LETTERS = 12, 16  # along a panel, for the label of its y axis
 LEAST_APART = 0.075  # of the height of a panel, from one name at the end of a line to the next
@@ -165,7 +166,9 @@ def _slant(names: Sequence[str]) -> Look:
 
 
 def _draw_panel(sheet: Sheet, axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title, size=11 if len(panel.title) < 60 else 10)
+    is_wide = TITLE_INCHES * len(panel.title) > axes.get_window_extent().width / axes.figure.dpi
+    above_heads = {"pad": ABOVE_HEADS} if panel.table and is_wide else {}
+    axes.set_title(panel.title, size=11 if len(panel.title) < 60 else 10, **above_heads)
     if panel.fields:
         _draw_fields(sheet, axes, panel.fields, len(panel.y.names))
     for rule in panel.rules:
