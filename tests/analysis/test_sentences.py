@@ -80,6 +80,11 @@ def cell(n=64, samples=8, **axes):
             "cpu-simd is fastest in 2 of 3 cases",
             "",
         ),
+        (
+            Finding("cpu-simd", PAYS, [Value(exactly(n), words=f"from n={n} on", place=f"k={n}") for n in (8, 9)], "y"),
+            "cpu-simd is faster than y from n=9 on (k=9)",
+            "From n=8 on (k=8), from n=9 on (k=9)",
+        ),
         (nothing("Whole tiles differ by 50 %", ()), "Whole tiles differ by 50 %", ""),
     ],
 )
@@ -117,6 +122,7 @@ def test_a_place_says_what_is_not_shared_and_what_makes_a_number_doubtful():
     [
         ("cpu-blis", "is"),
         ("blocks", "are"),
+        ("max_times", "is"),
         ("2 levels, classic", "are"),
         ("kij: updates", "is"),
         ("parts of A", "are"),

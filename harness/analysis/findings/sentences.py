@@ -128,7 +128,7 @@ class Finding:
         """The second sentence: the ends, others, and in how many it is slower; empty of a single number."""
         parts = []
         if len(self.values) > 1:
-            parts.append(f"from {self._ends(self.values)}")
+            parts.append("from " * (not any(value.words for value in self.values)) + self._ends(self.values))
         if self.slower:
             parts.append(f"slower in {self.slower} of {len(self.judged or self.values)}")
         named = dict(self.others)
