@@ -75,14 +75,16 @@ def test_errors_are_those_over_the_reference(name, fact):
     assert found(name, own) is None, "older results have no errors"
 
 
-def test_a_ladder_tells_its_share_by_panel_and_its_gain_over_the_library():
+def test_a_ladder_tells_its_share_by_panel_and_its_gain_over_the_lowest_rung_or_the_library():
     rates_of = {"cpu-naive": 1.0, "cpu-packed": 10.0, "cpu-simd": 40.0, "cpu-numpy": 400.0}
     rungs = at_rates("ladder", rates_of, n=1000, semiring="plus_times", dtype="float64")
     peak = [cell for cell in cells(EXPERIMENTS["ladder"]) if cell.axes.get("role") == "peak"]
     ladder = found("ladder", [*rungs, *peak], subject="cpu-simd", panels="semiring")
     assert [value.place for value in ladder.values] == ["plus_times"]
     assert 75 < ladder.values[0].number.estimate < 85
-    assert (numbers(ladder.others["at"]), ladder.others["at"][0].place) == ([0.1], "plus_times")
+    assert (numbers(ladder.others["at"]), ladder.others["at"][0].words) == ([40.0], "40.0 times the speed of cpu-naive")
+    alone = found("ladder", [*rungs, *peak], subject="cpu-simd", panels="semiring", over_reference=False)
+    assert numbers(alone.others["at"]) == [0.1]
 
 
 def test_the_best_choice_of_a_panel_is_held_against_the_slowest():

@@ -182,7 +182,7 @@ def test_without_polars_parquet_is_one_clear_message_and_csv_works(results, tmp_
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(HarnessError) as caught:
         export.write(lambda: Selection().cells(results), tmp_path / "cells.parquet")
-    assert "export" in caught.value.fix
+    assert "pip install polars" in caught.value.fix
     export.write(lambda: Selection().cells(results), tmp_path / "cells.csv")
     assert [path.name for path in tmp_path.glob("*.*")] == ["cells.csv"]
 

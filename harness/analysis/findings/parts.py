@@ -29,16 +29,16 @@ def of_peak(cells: list[Cell], options: Json) -> Finding | None:
 
 
 def ladder(cells: list[Cell], options: Json) -> Finding | None:
-    """Return which part of the peak the last rung reaches, by panel, and its speed over the fastest library."""
+    """Return which part of the peak the last rung reaches, by panel, and its speed over the lowest, or a library."""
     values, gains = list[Value](), list[Value]()
     for value in _of_peak(cells, options):
         place = rates.words(value.cell, options["panels"])
         if place not in [known.place for known in values]:
             values.append(value._replace(place=place))
-            peer = rivals.fastest_peer(value.cell, cells)
-            if peer is not None:
-                gain = rates.step(value.cell, peer)
-                words = f"{SPEED.write(gain.estimate)} times the speed of {peer.contender}"
+            lowest = rates.reference_of(value.cell, cells) if options.get("over_reference", True) else None
+            if other := lowest or rivals.fastest_peer(value.cell, cells):
+                gain = rates.step(value.cell, other)
+                words = f"{SPEED.write(gain.estimate)} times the speed of {other.contender}"
                 gains.append(Value(gain, place=place, words=words))
     others = {"at": gains} if gains else {}
     return (
