@@ -167,8 +167,8 @@ def _slant(names: Sequence[str]) -> Look:
 
 def _draw_panel(sheet: Sheet, axes: Axes, panel: Panel) -> None:
     is_wide = TITLE_INCHES * len(panel.title) > axes.get_window_extent().width / axes.figure.dpi
-    above_heads = {"pad": ABOVE_HEADS} if panel.table and is_wide else {}
-    axes.set_title(panel.title, size=11 if len(panel.title) < 60 else 10, **above_heads)
+    above_heads = ABOVE_HEADS if panel.table and is_wide else None
+    axes.set_title(panel.title, size=11 if len(panel.title) < 60 else 10, pad=above_heads)
     if panel.fields:
         _draw_fields(sheet, axes, panel.fields, len(panel.y.names))
     for rule in panel.rules:
