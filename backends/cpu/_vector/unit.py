@@ -53,7 +53,7 @@ class VectorUnit(NamedTuple):
 # Widest first. 8 x 3 of 32 registers: 24 accumulators, 3 of B, a broadcast, and spare ones to hide its latency.
 UNITS = (
     VectorUnit("avx512", ("avx512f", "avx512bw", "avx512vl", "avx512dq"), 64, (8, 3), 8, 3, (1, 2, 4, 8)),
-    VectorUnit("avx2", ("avx2", "fma"), 32, (10, 1), 6, 2, (4, 8)),
+    VectorUnit("avx2", ("avx2", "fma"), 32, (4, 2), 6, 2, (4, 8)),
     VectorUnit("neon", ("neon",), 16, (8, 3), 8, 3),
     VectorUnit("portable", (), 16, (4, 2), 4, 2),
 )
