@@ -115,7 +115,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=20, seconds=6),
+        "quick": Budget(rounds=20, seconds=8),
         "full": Budget(rounds=3, seconds=12, processes=3),
     },
     order=30,
