@@ -56,7 +56,7 @@ def tiles() -> dict[str, str]:
     }
 
 
-def peaks() -> dict[str, str]:
+def peaks(*names: str) -> dict[str, str]:
     """Return the loop of the measured peak by operations and dtype, for the processor that is set."""
     from backends.cpu._compile.jit import assembly_of
     from backends.cpu._simd.kernel import KernelKey
@@ -68,12 +68,17 @@ def peaks() -> dict[str, str]:
     unit, found = usable_units()[0], {}
     # The portable unit of x86 compares no 64-bit integers: twenty other instructions do, and some of them spill.
     compared = ("float64", "float32", "int32") if unit.name == "portable" else ("float64", "float32", "int64", "int32")
-    for dtype in map(np.dtype, compared):
+    for dtype in map(np.dtype, names or compared):
         for ops in dict.fromkeys(operations(x, dtype) for x in SEMIRINGS.values() if x.unsupported(dtype) is None):
             if ops is not None:
                 key = KernelKey(ops, dtype.name, unit.name, *unit.chains)
                 found[f"{ops.add}_{ops.multiply} {dtype}"] = hot_loop(assembly_of(build_register_loop(key)))
     return found
+
+
+def halves_of_int8() -> dict[str, str]:
+    """Return the loop of the peak of int8, whose terms need halves of their operands."""
+    return {name: loop for name, loop in peaks("int8").items() if name == "plus_times int8"}
 
 
 def run(processor: str, what: str) -> str:
@@ -103,6 +108,12 @@ def test_no_loop_reads_or_writes_the_stack(processor, what):
     assert not spills
     vectors = {"portable": "%xmm", "avx2": "%ymm", "avx512": "%zmm"}[processor]
     assert vectors in loops
+
+
+def test_halves_of_an_operand_serve_a_row_or_a_column_of_the_peak():
+    loop = run("avx512", "halves_of_int8")
+    assert loop.count("vpmullw") == 24
+    assert loop.count("vpandn") == 3, "one for each column of the tile, and not for each of its 24 terms"
 
 
 def test_the_check_bites():
