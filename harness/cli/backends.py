@@ -126,7 +126,7 @@ def _check_public(on_gpu: list[str], tools: Sequence[str], patience: float, *, i
 
     failed = 0
     if on_gpu and in_process:
-        for name in (*on_gpu, sanitize.PUBLIC):
+        for name in (*sanitize.public_names(), *on_gpu):
             sanitize.products_on_gpu(name)
     elif on_gpu:
         failed = console.print_findings("compute-sanitizer", sanitize.gpu_findings(on_gpu, tools), **how)

@@ -33,6 +33,11 @@ def functions() -> dict[str, Callable[..., Any]]:
     return found
 
 
+def public_names() -> tuple[str, ...]:
+    """Return the public functions that have calls to check."""
+    return tuple(dict.fromkeys(call.function for call in entry_points.calls()))
+
+
 def public_findings() -> Iterator[dict[str, str]]:
     """Yield a finding for each public function whose calls were made with fenced arrays of NumPy."""
     known = functions()
@@ -55,7 +60,7 @@ def public_findings() -> Iterator[dict[str, str]]:
 
 
 def products_on_gpu(name: str, first: int = 0) -> None:
-    """Compute, for a tool that looks on, the products of one backend, or `PUBLIC`, from number `first` on.
+    """Compute, for a tool that looks on, the products of one backend or public function, from number `first` on.
 
     Each is announced on stdout. Without CuPy's pools each array is an allocation of its own.
     """
@@ -65,7 +70,7 @@ def products_on_gpu(name: str, first: int = 0) -> None:
     print(f"{sanitizers.DEVICE} {name_of_gpu}", flush=True)  # noqa: T201 read by `sanitizers`
     cupy.cuda.set_allocator(None)
     cupy.cuda.set_pinned_memory_allocator(None)
-    for number, (entry, what, compute) in enumerate(_public_jobs() if name == PUBLIC else _backend_jobs(name)):
+    for number, (entry, what, compute) in enumerate(_jobs(name)):
         if number >= first:
             print(f"{sanitizers.NEXT} {number} {entry}: {what}", flush=True)  # noqa: T201
             try:
@@ -77,19 +82,17 @@ def products_on_gpu(name: str, first: int = 0) -> None:
     print(sanitizers.DONE, flush=True)  # noqa: T201
 
 
-def _backend_jobs(name: str) -> Iterator[tuple[str, str, Callable[[], None]]]:
-    """Yield the entry point, the product, and what computes it."""
+def _jobs(name: str) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """Yield the entry point, the product, and what computes it, of one backend or public function."""
+    known = functions()
+    if name in known:
+        for call in (call for call in entry_points.calls() if call.function == name):
+            yield name, call.what, functools.partial(call.make, known, _on_gpu)
+        return
     backend, here = registry.find(name), detect()
     for case in contract.memory_cases(backend):
         what = f"{case.problem.semiring.name} {case.problem.input_dtype.name} {case.aspect}: {case.what}"
         yield name, what, functools.partial(contract.run_case, backend, case, here)
-
-
-def _public_jobs() -> Iterator[tuple[str, str, Callable[[], None]]]:
-    """Yield the same of public calls."""
-    known = functions()
-    for call in entry_points.calls():
-        yield call.function, call.what, functools.partial(call.make, known, _on_gpu)
 
 
 def _on_gpu(x: np.ndarray) -> Any:
@@ -119,9 +122,10 @@ def gpu_findings(names: list[str], tools: Sequence[str]) -> Iterator[Finding]:
         return [sys.executable, "-m", "harness.cli.sanitize", name, str(first)]
 
     outcomes: list[sanitizers.Outcome] = []
-    commands = {name: functools.partial(command, name) for name in (*names, PUBLIC)}
+    commands = {name: functools.partial(command, name) for name in (*public_names(), *names)}  # the longest first
+    at_once = max(1, min(12, detect().cores * 3 // 4))
     try:
-        for outcome in sanitizers.run(commands, tools or sanitizers.TOOLS, at_once=max(1, min(8, detect().cores // 2))):
+        for outcome in sanitizers.run(commands, tools or sanitizers.TOOLS, at_once=at_once):
             outcomes.append(outcome)
             faults = sanitizers.details([outcome], ours=True)
             what = f"{outcome.name} under {outcome.tool}: memory"

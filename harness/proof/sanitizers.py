@@ -193,7 +193,7 @@ def run(
         for some in ([NO_TOOL], list(tools)):
             jobs = [
                 pool.submit(_run_one, path, Outcome(tool, name), command, running)
-                for tool, (name, command) in itertools.product(some, commands.items())
+                for (name, command), tool in itertools.product(commands.items(), some)
             ]
             for job in as_completed(jobs):
                 yield job.result()
