@@ -1,7 +1,8 @@
 """What experiments ask of contenders, judged by stored cells of one run: `harness.experiment.Goal`. Pure.
 
 A goal is a contest: the times of the subject, as often as is asked, against those of the other contender, which were
-measured in turns with it. So SLOWER misses the goal, and what is FASTER or the SAME holds it.
+measured in turns with it. So SLOWER misses the goal. What is FASTER or the SAME holds it, and so does what is one of
+these but not certainly which.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def judged(run: Side, experiments: Iterable[Experiment], minimum_effect: float =
     comparisons = verdict.compare_all(_samples(one) for one in raced)
     verdicts = verdict.judge(comparisons, minimum_effect=minimum_effect)
     for one, comparison, outcome in zip(raced, verdict.settle(comparisons), verdicts, strict=True):
-        one.seen, one.verdict = _rate(one.goal.asked, comparison), _WORDS[outcome]
+        is_no_slower = comparison.ratio.high < 1 + minimum_effect
+        one.seen, one.verdict = _rate(one.goal.asked, comparison), HOLDS if is_no_slower else _WORDS[outcome]
     for one in asked:
         if one.goal.fact and (value := _fact(one)) is not None:
             one.seen, one.verdict = Interval(value, value, value), HOLDS if value <= one.goal.asked else MISSES

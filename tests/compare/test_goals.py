@@ -69,6 +69,12 @@ def test_goals_hold_or_miss(goal, expected, results):
     assert verdicts(results, goal) == expected
 
 
+@pytest.mark.parametrize("rate", [1.215, 1.22, 1.225, 1.23, 1.24])
+def test_what_is_faster_or_the_same_holds_between_the_two(rate, results):
+    """A rate of 1.25 is above each by 1 to 3 %, and 2 % are where the same ends."""
+    assert verdicts(results, Goal("fast", rate, "library", {"n": [64]})) == ["holds"]
+
+
 def test_what_is_seen_is_the_rate_over_the_other(results):
     one, of_all = judged(results, Goal("fast", 1.0, "library", {"n": 64}), Goal("fast", 1.0, "library", mean=True))
     assert one.seen.estimate == pytest.approx(1 / 0.8, rel=0.02)
