@@ -23,9 +23,10 @@ MOST_KEPT = 1 << 29
 class Task(Protocol):
     """Something that is run, timed and proven.
 
-    A factory ``make(threads=..., **arguments)`` returns a task whose untimed work is done. Three attributes are
+    A factory ``make(threads=..., **arguments)`` returns a task whose untimed work is done. Four attributes are
     optional. ``clock()`` returns the `harness.timing.clock.Clock` that times the task; by default it is the host's.
-    ``turn()`` gives the task other operands, and when called once more the first ones again. ``starts_processes``, if
+    ``turn()`` gives the task other operands, and when called once more the first ones again. ``renew()`` gives it
+    operands that it has never had; nothing is verified after that. ``starts_processes``, if
     True, allows the task processes that live on, and sleep while it does not run.
     """
 
@@ -107,6 +108,12 @@ class GemmTask(Prepared):
         """Reverse rows and columns of operands, as `_REVERSED` says: another result of equal distributions."""
         self.is_reversed = not self.is_reversed
         _reverse(self.operands, self.plan.problem.triangle)
+        self.upload()
+
+    def renew(self) -> None:
+        """Move the columns of B on by one, or the rows of a vector: values that no earlier call has had."""
+        b = self.operands.b
+        b[...] = np.roll(b, 1, axis=1 if b.shape[1] > 1 else 0)
         self.upload()
 
     def verify(self) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import itertools
 import json
+import math
 import os
 import resource
 import signal
@@ -21,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.errors import Declined, HarnessError
+from harness.errors import Declined, HarnessError, VerificationError
 from harness.experiment import HOT
 from harness.run import descendants
 from harness.run.memory import available_memory
@@ -37,6 +38,9 @@ MEMORY_FRACTION = 0.5
 MOST_PRINTED = 1 << 28
 LONGEST_MESSAGE = 1000
 _PR_SET_PDEATHSIG = 1
+# A call on new operands that takes so many times as long as the fastest sample, and so much longer [ns], computes what
+# the timed calls did not. One such call may be held up by the machine: the fastest of so many counts.
+KEEPS_FACTOR, KEEPS_NS, NEW_CALLS = 4.0, 1e6, 5
 
 
 class ThreadsChanged(HarnessError):
@@ -52,6 +56,7 @@ class Worker:
         self._items: Iterator[Any] = iter(())
         self.threads = 1
         self.may_keep_processes = False
+        self._fastest_ns = math.inf  # of the samples of this task
         self._limit = contextlib.ExitStack()
 
     def prepare(self, task: str, arguments: Mapping[str, Any], threads: int, series: str = HOT) -> Any:
@@ -97,8 +102,29 @@ class Worker:
         return {"verified": verified, "elapsed_ns": elapsed_ns}
 
     def verify(self) -> str:
-        """Verify the result of the last call; return a sentence that says what was compared."""
-        return self._the_task().verify()
+        """Verify the result of the last call, and that calls do not live on earlier results; say what was compared."""
+        verified = self._the_task().verify()
+        self._check_computes_anew()
+        return verified
+
+    def _check_computes_anew(self) -> None:
+        """Raise if calls on operands that were never there take far longer than those that were timed."""
+        task, sampler = self._the_task(), self._sampler
+        renew = getattr(task, "renew", None)
+        if renew is None or sampler is None or math.isinf(self._fastest_ns):
+            return
+        new_ns, limit_ns = math.inf, KEEPS_FACTOR * self._fastest_ns + KEEPS_NS
+        for _ in range(NEW_CALLS):
+            task.spoil()
+            renew()
+            new_ns = min(new_ns, sampler.clock.sample(task.run, task.wait, 1).ns)
+            if new_ns <= limit_ns:
+                return
+        raise VerificationError(
+            f"it keeps results: with new operands a call takes {new_ns / self._fastest_ns:.0f} times as long as timed",
+            expected=f"about {self._fastest_ns / 1e6:.3g} ms",
+            got=f"{new_ns / 1e6:.3g} ms",
+        )
 
     def sample(self, loops: int, count: int) -> dict[str, Any]:
         """Return ``samples_ns``, their ``readings``, the facts of the ``clock``, and ``threads_read``.
@@ -109,6 +135,7 @@ class Worker:
         assert sampler is not None
         self._threads_in_force()
         samples = sampler.sample(loops, count)
+        self._fastest_ns = min([self._fastest_ns, *(sample.ns for sample in samples)])
         return {
             "samples_ns": [sample.ns for sample in samples],
             "readings": [dict(sample.readings) for sample in samples],
@@ -118,7 +145,7 @@ class Worker:
 
     def release(self) -> None:
         """Release the task and its operands. Code that was compiled for it stays."""
-        self._task = self._sampler = None
+        self._task, self._sampler, self._fastest_ns = None, None, math.inf
         self._items = iter(())
         self._limit.close()
 
