@@ -32,6 +32,7 @@ LONG = (
     "page",
     "results",
     "compare",
+    "judge",
     "calibrate",
     "tune",
     "bench-compare",

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import backends, experiments, judge, page, results, track, tune
+from harness.cli import backends, experiments, judge, page, results, stranger, track, tune
 from harness.cli.options import USER_ERROR, complain
 from harness.errors import HarnessError
 from harness.machine import VERSION
@@ -66,6 +66,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "tune": tune.tune,
     "calibrate": judge.calibrate,
     "compare": judge.compare,
+    "judge": stranger.judge,
     "bench-compare": track.bench_compare,
 }
 for _name, _function in COMMANDS.items():

@@ -1,0 +1,93 @@
+"""``judge``: a stranger's file is proven and timed, and what it does is told by name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FILE = """
+    import time
+    import numpy as np
+    from harness.interface import Backend, HostExecution
+    from harness.plan import Plan
+
+
+    class Honest(Backend):
+        name, step, idea, source = "their-honest", 1, "NumPy", "a test"
+
+        def declines(self, problem):
+            is_plain = problem.semiring.is_ordinary and problem.dtype == np.float64
+            return None if is_plain and problem.alpha is None and not problem.accumulate else "plain sums of float64"
+
+        def plan(self, problem, machine):
+            return Plan(problem, machine.threads)
+
+        def prepare(self, plan, operands):
+            return HostExecution(operands, lambda: self.multiply(operands))
+
+        def multiply(self, x):
+            with np.errstate(all="ignore"):
+                np.matmul(x.a, x.b, out=x.out)
+
+
+    class Keeps(Honest):
+        name, step = "their-keeper", 2
+
+        def prepare(self, plan, operands):
+            kept = {}
+
+            def run():
+                key = hash(operands.a.tobytes() + operands.b.tobytes())
+                if key not in kept:
+                    time.sleep(0.05 * (operands.a.shape == (64, 64)))
+                    self.multiply(operands)
+                    kept[key] = operands.out.copy()
+                operands.out[...] = kept[key]
+
+            return HostExecution(operands, run)
+"""
+
+
+def judge(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "their kernel.py"
+    file.write_text(textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, "-m", "harness", "judge", str(file), *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+
+
+def test_who_keeps_results_is_told_and_who_computes_is_timed(tmp_path: Path) -> None:
+    answer = judge(tmp_path, FILE, "--size", "64")
+    assert answer.returncode == 1, answer.stderr
+    assert "their-keeper, n=64: it keeps results" in answer.stdout
+    assert "their-honest, n=64" not in answer.stdout  # no reason without a time
+    assert "their-honest  cpu-simd" in answer.stdout
+    assert "not to be trusted" in answer.stderr
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    answer = CliRunner().invoke(app, ["judge", "no such file.py"])
+    assert "no such file" in str(answer.exception)
+
+
+@pytest.mark.parametrize(("text", "says"), [("import no_such_module", "no_such_module"), ("x = 1", "no subclass")])
+def test_a_file_without_a_backend_is_told(text: str, says: str, tmp_path: Path) -> None:
+    answer = judge(tmp_path, text)
+    assert answer.returncode == 2
+    assert says in answer.stderr
