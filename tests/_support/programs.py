@@ -144,10 +144,40 @@ def _operand(gemm: Call) -> Call:
     return planted
 
 
+def _longer_path(closure: Call) -> Call:
+    """The longest of all paths to the last vertex is longer by one."""
+
+    def planted(*rest: Any, **options: Any) -> Any:
+        result = closure(*rest, **options)
+        lengths = _values(result[0] if isinstance(result, tuple) else result)
+        if lengths.shape[-1] > 2:
+            finite = np.where(lengths[..., -1] < 1e6, lengths[..., -1], 0)
+            lengths[..., finite.argmax(), -1] += 1
+        return result
+
+    return planted
+
+
+def _circle(closure: Call) -> Call:
+    """Where a path leads to the last vertex by the one before, that one has the last for its own predecessor."""
+
+    def planted(*rest: Any, **options: Any) -> Any:
+        result = closure(*rest, **options)
+        if isinstance(result, tuple) and (n := result[1].shape[-1]) > 2:
+            before = _values(result[1])
+            row = before[..., 0, :]
+            row[..., n - 2] = np.where((row[..., n - 1] == n - 2) & (row[..., n - 2] >= 0), n - 1, row[..., n - 2])
+        return result
+
+    return planted
+
+
 # The public call that a fault is in, and what returns it with the fault.
 FAULTS: dict[str, tuple[str, Callable[[Call], Call]]] = {
     "argk again": ("gemm_argk", _argk_again),
     "batch of triangles": ("syrk", _triangles),
     "last column again": ("gemm", _last_column),
     "operand written": ("gemm", _operand),
+    "longer path": ("closure", _longer_path),
+    "circle of predecessors": ("closure", _circle),
 }

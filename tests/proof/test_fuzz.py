@@ -36,6 +36,8 @@ def test_public_calls_on_the_host(kind, data):
         ("batch of triangles", "above the diagonal"),
         ("last column again", "is wrong"),
         ("operand written", "is no element of the result"),
+        ("longer path", "of the closure"),
+        ("circle of predecessors", "do not lead to 0 by a best path"),
     ],
 )
 def test_planted_faults_are_found(fault, told):

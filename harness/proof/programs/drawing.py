@@ -172,10 +172,10 @@ def _einsum(draw: Draw, kind: Combination, limits: Limits, *, has_one: bool) -> 
 
 
 def _closure(draw: Draw, kind: Combination, limits: Limits) -> Program:
-    n = draw.choice((0, 1, 2, 3, 5, 8, 17, 33, 65))
+    n = draw.choice((0, 1, 2, 3, 5, 8, 17, 33, 65, 65, 97, 129, 150))
     options: dict[str, Any] = {"method": draw.choice(("blocked", "squaring"))}
     if draw.integers(0, 1):
-        options["block"] = draw.choice((1, 2, 4, 16))
+        options["block"] = draw.choice((1, 2, 4, 16, 40))
     if draw.integers(0, 1):
         options["return_predecessors"] = True
     program = _laid_out(draw, "closure", kind, limits, options, {"matrix": ((n, n), kind.dtype)}, [])

@@ -20,6 +20,7 @@ from harness.proof.programs.program import Program, View, semiring_of
 from harness.proof.verify import verify
 from harness.semiring import Semiring
 
+NO_PREDECESSOR = -9999  # as scipy.sparse.csgraph has it
 MOST_ARGK_TERMS = 1 << 21  # of which the reference computes all at once
 
 
@@ -221,21 +222,42 @@ def _check_argk(problem: Problem, operands: Operands, argk: np.ndarray) -> None:
             raise VerificationError(f"argk of element {at} is wrong", expected=expected, got=str(argk[at]))
 
 
-def _check_closure(program: Program, matrix: np.ndarray, results: list[np.ndarray]) -> None:
-    """Raise unless the closure is that of squares of the matrix, and predecessors lead back along best paths."""
-    semiring, n, best = semiring_of(program.semiring), len(matrix), matrix.copy()
-    one, zero = semiring.one(matrix.dtype), semiring.zero(matrix.dtype)
-    add, multiply = reference.algebra(semiring, matrix.dtype)[:2]
-    np.fill_diagonal(best, add(best.diagonal(), one))
-    for _ in range(n.bit_length()):
-        best = reference.product(Problem(n, n, n, semiring, matrix.dtype, accumulate=True), best, best, best)
-    if not np.array_equal(best, results[0]):
-        at = tuple(np.argwhere(best != results[0])[0].tolist())
-        raise VerificationError(f"element {at} of the closure", expected=str(best[at]), got=str(results[0][at]))
-    for i, j in np.argwhere(best != zero) if len(results) > 1 else ():
-        vertex, value, steps = j, np.full(1, one), 0
-        while vertex != i and steps < n:
-            previous = int(results[1][i, vertex])
-            value, vertex, steps = multiply(matrix[previous, vertex : vertex + 1], value), previous, steps + 1
-        if vertex != i or (i != j and value[0] != best[i, j]):
-            raise VerificationError(f"predecessors of {j} do not lead to {i} by a best path", expected=str(best[i, j]))
+def _check_closure(program: Program, matrices: np.ndarray, results: list[np.ndarray]) -> None:
+    """Raise unless closures are those of squares of the matrices, and predecessors lead back along best paths."""
+    semiring, n = semiring_of(program.semiring), matrices.shape[-1]
+    one = semiring.one(matrices.dtype)
+    add = reference.algebra(semiring, matrices.dtype).add
+    for index in np.ndindex(matrices.shape[:-2]):
+        best = matrices[index].copy()
+        np.fill_diagonal(best, add(best.diagonal(), one))
+        for _ in range(n.bit_length()):
+            best = reference.product(Problem(n, n, n, semiring, best.dtype, accumulate=True), best, best, best)
+        if not np.array_equal(best, results[0][index]):
+            at = tuple(np.argwhere(best != results[0][index])[0].tolist())
+            expected, got = str(best[at]), str(results[0][index][at])
+            raise VerificationError(f"element {(*index, *at)} of the closure", expected=expected, got=got)
+        if len(results) > 1:
+            _check_predecessors(semiring, matrices[index], best, results[1][index])
+
+
+def _check_predecessors(semiring: Semiring, matrix: np.ndarray, best: np.ndarray, predecessors: np.ndarray) -> None:
+    """Raise unless walking back by `predecessors` reaches every root by edges whose (x) is best, and no other."""
+    n, zero, multiply = len(matrix), semiring.zero(matrix.dtype), reference.algebra(semiring, matrix.dtype).multiply
+    is_path = (best != zero) & ~np.eye(n, dtype=bool)
+    if (predecessors[~is_path] != NO_PREDECESSOR).any():
+        raise VerificationError("a predecessor where there is no path, or on the diagonal")
+    i, j = np.nonzero(is_path)
+    vertex, value = j.copy(), np.full(len(j), semiring.one(matrix.dtype), matrix.dtype)
+    for _ in range(n):
+        left = np.flatnonzero(vertex != i)
+        before = predecessors[i[left], vertex[left]]
+        is_vertex = (before >= 0) & (before < n)
+        left, before = left[is_vertex], before[is_vertex]
+        value[left] = multiply(matrix[before, vertex[left]], value[left])
+        vertex[left] = before
+    wrong = np.flatnonzero((vertex != i) | (value != best[i, j]))
+    if wrong.size:
+        at = int(i[wrong[0]]), int(j[wrong[0]])
+        raise VerificationError(
+            f"predecessors of {at[1]} do not lead to {at[0]} by a best path", expected=str(best[at])
+        )
