@@ -146,6 +146,10 @@ test-units: $(WITH_DEV) ## tests of CPU kernels as on x86 processors with shorte
 	    NUMBA_CPU_NAME=x86-64 NUMBA_CPU_FEATURES="$$features" $(PYTEST) --quiet $(UNIT_TESTS) $(ARGS); \
 	done
 
+# Without a GPU. The tables go to stdout, what was found to stderr.
+test-gpu-chips: $(WITH_DEV) ## every GPU kernel compiled for every NVIDIA architecture (half an hour by two processors)
+	@$(RUN) -m tests.gpu.chips $(ARGS)
+
 # Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.
 coverage: $(WITH_DEV) ## every test again, and which lines and branches they reach
 	@$(PYTEST) --cov --cov-report=
@@ -181,7 +185,7 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 .DEFAULT:
 	@echo "make: there is no target $@; make help lists them" >&2; exit 2
 
-.PHONY: help experiments run figures report page readme docs check setup test test-units coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report page readme docs check setup test test-units test-gpu-chips coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 

@@ -31,6 +31,7 @@ from harness.errors import PlanError
 from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.device import ASYNC_COPY
 from harness.tuning.gpu.strassen import STRASSEN_BASES, strassen_crossover
 
 
@@ -44,6 +45,7 @@ class Strassen(Recursion, GpuBackend):
     takes = frozenset({"device arrays"})
     calls_libraries = False
     accumulates_in_place = True
+    needs = ASYNC_COPY  # for values that sums would spoil the product is one by gpu-tuned
 
     def declines(self, problem: Problem) -> str | None:
         """Decline semirings that are not rings, and what has no form in CUDA C."""

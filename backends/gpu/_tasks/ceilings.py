@@ -19,11 +19,14 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines, load_kernel
 from backends.gpu._program.operators import Form, semiring_defines, unsupported
 from backends.gpu._simt import pairs as simt_pairs
 from backends.gpu._tasks.device_task import DeviceTask, require_gpu
+from harness.dtypes import dtype_name
 from harness.errors import Declined, VerificationError
 from harness.semiring import SEMIRINGS, Semiring
+from harness.tuning.device import ASYNC_COPY
 
 # Steps that are unrolled; steps of a call; threads of a block; blocks of a multiprocessor at once.
 UNROLLED, STEPS, THREADS, BLOCKS = 8, 4096, 256, 4
+_LOCAL_BYTES = 3  # cuda.h, CUfunction_attribute: local memory of a thread
 
 
 def sums_of(dtype: np.dtype[Any]) -> int:
@@ -50,6 +53,9 @@ class RegisterLoop(DeviceTask):
     def __init__(self, semiring: Semiring, dtype: np.dtype[Any]) -> None:
         self._semiring, self._dtype = semiring, dtype
         self._kernel = load_kernel("peak", peak_defines(semiring, dtype), "peak")
+        spilled = device.cupy().cuda.driver.funcGetAttribute(_LOCAL_BYTES, self._kernel.ptr)
+        if spilled:
+            raise Declined("declined", f"the register loop keeps {spilled} bytes in memory here, so it is no ceiling")
         self._blocks = BLOCKS * device.device().multiprocessors
         self._out = device.empty((self._blocks * THREADS,), dtype)
         self._ones = device.upload(np.ones(per_sum(dtype) * (sums_of(dtype) + UNROLLED), dtype))
@@ -97,11 +103,20 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     """
     require_gpu()
     element, ring = np.dtype(dtype), SEMIRINGS[semiring]
-    is_known = ring.add.name in _ADDED and ring.multiply.name != "pair" and element.itemsize >= 2
-    without = simt_pairs.unsupported if per_sum(element) > 1 else unsupported
-    if ring.unsupported(element) or without(ring, element) or not is_known:
-        raise Declined("declined", f"no register loop for {semiring} over {dtype}")
+    reason = why_none(ring, element)
+    if reason:
+        raise Declined("declined", reason)
     return RegisterLoop(ring, element)
+
+
+def why_none(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
+    """Return why there is no register loop of `semiring` over `dtype` here, or None."""
+    is_paired = per_sum(dtype) > 1
+    is_known = semiring.add.name in _ADDED and semiring.multiply.name != "pair" and dtype.itemsize >= 2
+    without = simt_pairs.unsupported if is_paired else unsupported
+    if not is_known or semiring.unsupported(dtype) or without(semiring, dtype):
+        return f"no register loop for {semiring.name} over {dtype_name(dtype)}"
+    return device.missing(ASYNC_COPY, "two elements a word") if is_paired else None
 
 
 class Copy(DeviceTask):
