@@ -113,7 +113,7 @@ class Device:
         return max(1, min(most, self.blocks_by_shared_memory(shared_bytes), of_registers))
 
 
-# Least compute capabilities: NVRTC 13 knows no older chip; cp.async needs the second; TMA and clusters the third.
+# Least compute capabilities: of kernels at all, for which NVRTC 13 asks 7.5; of cp.async; of TMA and clusters.
 OLDEST, ASYNC_COPY, HOPPER = (7, 0), (8, 0), (9, 0)
 
 # By compute capability: KiB of shared memory of a block and of a multiprocessor, and products that a multiprocessor

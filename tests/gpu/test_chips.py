@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from backends.gpu._cuda import device
+from backends.gpu._cuda import device, nvrtc
 from backends.gpu._cuda.kernel_files import FOLDER
 from backends.gpu._tasks import ceilings
 from harness import SEMIRINGS
@@ -51,6 +51,13 @@ def test_a_chip_without_an_instruction_declines_its_kernels_and_says_what_they_n
 def test_no_chip_but_hopper_is_given_its_instructions():
     suffixes = {name: {job.kernel.suffix for job in jobs(DEVICES[name])[0]} for name in ("A100", "H200", "B200")}
     assert suffixes == {"A100": {""}, "H200": {"", "a"}, "B200": {""}}
+
+
+@needs_nvrtc
+def test_a_chip_that_the_compiler_does_not_know_is_said_and_what_helps():
+    with pytest.raises(nvrtc.CompileError, match=r"no target sm_50(.|\n)*sm_90(.|\n)*CUDA 12"):
+        nvrtc.compile_source("", "empty.cu", "sm_50")
+    assert set(nvrtc.targets()) >= {f"{major}{minor}" for major, minor in CHIPS}
 
 
 def test_kernels_of_two_elements_a_word_have_a_ceiling_where_they_run():

@@ -73,6 +73,16 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
+@functools.cache
+def targets() -> tuple[str, ...]:
+    """Return the architectures that NVRTC compiles for, as numbers: ``("75", "80", ...)``."""
+    count = ctypes.c_int()
+    _check(library().nvrtcGetNumSupportedArchs(ctypes.byref(count)), "GetNumSupportedArchs")
+    found = (ctypes.c_int * count.value)()
+    _check(library().nvrtcGetSupportedArchs(found), "GetSupportedArchs")
+    return tuple(map(str, found))
+
+
 def all_options(arch: str) -> tuple[str, ...]:
     """Return every option that `compile_source` hands to the compiler."""
     return (f"-arch={arch}", "-std=c++17", "--ptxas-options=-v")
@@ -118,6 +128,12 @@ def _compile(source: str, name: str, arch: str) -> Compiled:
         encoded = [option.encode() for option in all_options(arch)]
         status = nvrtc.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
         log = _text(program, "ProgramLog").partition(b"\0")[0].decode(errors="replace").rstrip("\n")
+        if status and arch.removeprefix("sm_").rstrip("a") not in targets():
+            raise CompileError(
+                "NVRTC {}.{} has no target {}".format(*version(), arch),
+                expected=", ".join(f"sm_{x}" for x in targets()),
+                fix="CuPy for CUDA 12 for an older GPU, a newer CuPy for a newer one",
+            )
         if status:
             raise CompileError(f"{name} does not compile for {arch}", got=log or f"NVRTC status {status}")
         return Compiled(_text(program, "CUBIN"), log)
