@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,3 +109,21 @@ def test_the_busiest_unit_decides_how_long_instructions_take():
     assert machine_code.clocks(count + Counter({"ISETP.NE.AND": 500}), (8, 6)) == 3000  # comparisons
     assert machine_code.clocks(Counter({"DFMA": 100}), (8, 0)) == 400
     assert machine_code.clocks(Counter({"FADD": 100}), (7, 5)) == 200
+
+
+PACKED = [
+    ("sm_100", {"FADD2": 1 / 2, "FMNMX3": 1 / 2}),
+    ("sm_110", {"FADD": 1, "FMNMX3": 1 / 2}),
+    ("sm_120", {"FADD": 1, "FMNMX": 1}),
+]
+
+
+@needs_nvrtc
+@needs_nvdisasm
+@pytest.mark.parametrize(("arch", "expected"), PACKED)
+def test_min_plus_by_packed_sums_is_an_instruction_a_pair_where_the_chip_has_them(arch, expected):
+    source = Path(__file__).with_name("packed_sums.cu").read_text(encoding="utf-8")
+    loop = machine_code.longest_loop(nvrtc.compile_source(source, "packed_sums.cu", arch).cubin, "gemm")
+    pairs = 8 * 8 * 16
+    assert machine_code.own(loop, pairs) == {name: count * pairs for name, count in expected.items()}
+    assert loop.total() < 1.12 * pairs * sum(expected.values())
