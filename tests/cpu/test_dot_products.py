@@ -12,6 +12,7 @@ from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import _settings
 from harness import VerificationError, gemm, gemm_argk
+from tests._support.pairs import pairs
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import ADDING, BACKEND, HERE, KERNELS, LAYOUTS, PACKS, Kernel, check
 
@@ -45,7 +46,7 @@ class TestProducts:
         hows = itertools.cycle([*PACKS, {"pack_b": "always", "kc": 1000}, {"pack_b": "always", "kc": K - 1}])
         widths = [1 + kernel.lanes * vectors for vectors in (0, 1, kernel.nv, 2 * kernel.nv + 1)]
         assert {columns_left(n, K, kernel.lanes) for n in widths} == {1 if kernel.lanes > 2 else 0}
-        for (m, n), threads in itertools.product(itertools.product((2, 9, 4 * kernel.mr + 3), widths), (1, 2)):
+        for m, n, threads in pairs((2, 9, 4 * kernel.mr + 3), widths, (1, 2)):
             check(kernel, (m, n, K), threads=threads, accumulate=kernel in ADDING and n % 3 == 0, **next(hows))
 
     def test_of_any_strides(self, kernel):

@@ -9,6 +9,7 @@ from harness import Operands, gemm
 from harness.proof import reference
 from harness.threads import limit
 from harness.tuning import simd as tuning_simd
+from tests._support.pairs import pairs
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import BACKEND, Kernel
 
@@ -16,6 +17,10 @@ from tests._support.simd_products import BACKEND, Kernel
 # No loop depends on the register tile, which matters to matrices that have no contiguous rows alone: the smallest is
 # soonest compiled.
 SIZES = [(1, 1), (3, 4), (4, 15), (5, 16), (9, 17), (8, 31), (2, 33), (13, 130)]
+LAYOUTS = (
+    *(lambda a: a, lambda a: np.pad(a, ((0, 0), (0, 99)))[:, : a.shape[1]], np.asfortranarray),
+    *(lambda a: a[::-1, ::-1], lambda a: np.repeat(a, 2, axis=1)[:, ::2]),
+)
 KERNELS = [
     *(Kernel("min_plus", "float32", unit.name, 1, 1) for unit in usable_units()),
     Kernel("plus_times", "float64", usable_units()[0].name, 1, 1),
@@ -41,20 +46,18 @@ def by_kernel(kernel, a, b, c=None, threads=1):
 def test_a_matrix_and_a_vector_in_any_order_and_layout(kernel, rng):
     semiring = kernel.problem(1, 1, 1).semiring
     longest = [(19, 4100)] if kernel in KERNELS[-3:] else []  # too long to be taken one by one
-    for m, k in SIZES + longest:
+    for (m, k), layout, is_spread, is_turned, threads in pairs(
+        SIZES + longest, LAYOUTS, (False, True), (False, True), (1, 2)
+    ):
         a, x = vectors(rng, m, k, kernel.dtype)
-        spread = np.repeat(x, 3, axis=0)[::3]
-        window = np.pad(a, ((0, 0), (0, 99)))[:, :k]
-        for matrix in (a, window, np.asfortranarray(a), a[::-1, ::-1], np.repeat(a, 2, axis=1)[:, ::2]):
-            for vector in (x, spread):
-                for left, right in ((matrix, vector), (vector.T, matrix.T)):
-                    problem = kernel.problem(left.shape[0], right.shape[1], k)
-                    expected = reference.product(problem, left, right)
-                    c = rng.integers(-20, 20, expected.shape).astype(kernel.dtype)
-                    for threads in (1, 2):
-                        assert np.array_equal(by_kernel(kernel, left, right, threads=threads), expected)
-                    added = semiring.add.ufunc(c, expected)
-                    assert np.array_equal(by_kernel(kernel, left, right, c), added)
+        matrix, vector = layout(a), np.repeat(x, 3, axis=0)[::3] if is_spread else x
+        left, right = (vector.T, matrix.T) if is_turned else (matrix, vector)
+        problem = kernel.problem(left.shape[0], right.shape[1], k)
+        expected = reference.product(problem, left, right)
+        c = rng.integers(-20, 20, expected.shape).astype(kernel.dtype)
+        assert np.array_equal(by_kernel(kernel, left, right, threads=threads), expected)
+        added = semiring.add.ufunc(c, expected)
+        assert np.array_equal(by_kernel(kernel, left, right, c), added)
 
 
 def test_rows_up_to_the_limit_of_the_unit_are_taken_one_by_one(rng):

@@ -16,6 +16,8 @@ import numba
 import numpy as np
 import pytest
 
+from tests._support.pairs import pairs
+
 pytestmark = [
     pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="there is no assembly"),
     pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="assembly of x86"),
@@ -46,14 +48,13 @@ def tiles() -> dict[str, str]:
     from backends.cpu._ladder.row import lengths_of_row
     from harness import SEMIRINGS
 
-    return {
-        f"{semiring} {dtype} {nr}": hot_loop(
-            assembly_of(packed.build_macro_kernel(SEMIRINGS[semiring], np.dtype(dtype), nr))
-        )
-        for semiring in ("plus_times", "min_plus")
-        for dtype in ("float64", "float32")
-        for nr in lengths_of_row(np.dtype(dtype))
-    }
+    found = {}
+    for semiring, dtype, place in pairs(("plus_times", "min_plus"), ("float64", "float32"), range(2)):
+        lengths = lengths_of_row(np.dtype(dtype))
+        nr = lengths[min(place, len(lengths) - 1)]
+        macro_kernel = packed.build_macro_kernel(SEMIRINGS[semiring], np.dtype(dtype), nr)
+        found[f"{semiring} {dtype} {nr}"] = hot_loop(assembly_of(macro_kernel))
+    return found
 
 
 def peaks(*names: str) -> dict[str, str]:
@@ -68,9 +69,12 @@ def peaks(*names: str) -> dict[str, str]:
     unit, found = usable_units()[0], {}
     # The portable unit of x86 compares no 64-bit integers: twenty other instructions do, and some of them spill.
     compared = ("float64", "float32", "int32") if unit.name == "portable" else ("float64", "float32", "int64", "int32")
-    for dtype in map(np.dtype, names or compared):
-        for ops in dict.fromkeys(operations(x, dtype) for x in SEMIRINGS.values() if x.unsupported(dtype) is None):
-            if ops is not None:
+    # Each kind of loop for every other dtype, others on the next unit.
+    turn = ("portable", "avx2", "avx512").index(unit.name)
+    for place, dtype in enumerate(map(np.dtype, names or compared)):
+        every = dict.fromkeys(operations(x, dtype) for x in SEMIRINGS.values() if x.unsupported(dtype) is None)
+        for number, ops in enumerate(every):
+            if ops is not None and (names or (number + place + turn) % 2 == 0):
                 key = KernelKey(ops, dtype.name, unit.name, *unit.chains)
                 found[f"{ops.add}_{ops.multiply} {dtype}"] = hot_loop(assembly_of(build_register_loop(key)))
     return found

@@ -1,7 +1,5 @@
 """The kernels of the SIMT rungs, executed: the same .cu files, by a C++ compiler and threads that take turns."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from backends.gpu._passes import shares as simt_shares
 from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem
+from tests._support.pairs import pairs
 from tests.gpu import on_cpu
 from tests.gpu.on_cpu import (
     ON_CPU,
@@ -79,7 +78,7 @@ def test_threads_need_not_cut_the_copies_of_b_evenly(bm):
 
 @pytest.mark.parametrize("stagger", (2, 5, 16))
 def test_tiles_may_begin_anywhere_along_k(stagger):
-    kinds = itertools.product((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112), (1, 2))
+    kinds = pairs((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112), (1, 2))
     check_all(staggered(kind, (40, 300, k), stagger, shares) for kind, k, shares in kinds)
 
 
@@ -137,11 +136,10 @@ def test_rows_take_an_a_by_columns_as_it_lies():
 COLUMN_TILES = (SQUARE, UNEVEN | {"bm": 64}, UNEVEN | {"bm": 192, "wm": 64, "bn": 24})
 
 
-@pytest.mark.parametrize("layout", ("FCC", "CFC", "FFC"))
-@pytest.mark.parametrize("name", ("gpu-pipelined", "gpu-tuned"))
-def test_pipelines_take_columns_as_they_lie(name, layout):
+def test_pipelines_take_columns_as_they_lie():
     cases = []
-    for i, (semiring, dtype, accumulate) in enumerate(KINDS):
+    for name, layout, i in pairs(("gpu-pipelined", "gpu-tuned"), ("FCC", "CFC", "FFC"), range(len(KINDS))):
+        semiring, dtype, accumulate = KINDS[i]
         rung = with_options(name, **COLUMN_TILES[i % len(COLUMN_TILES)], edge=EDGES[(i + len(layout.strip("C"))) % 3])
         for size in ((16, 16, 16), (33, 20, 61), (5, 7, 64), (70, 41, 9)):
             problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout)

@@ -12,6 +12,7 @@ from harness.api.remembered import repeats
 from harness.interface import prepare
 from harness.machine import detect
 from harness.proof.verify import verify
+from tests._support.pairs import pairs
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import BY_THE_SHIM
 from tests.gpu.on_cpu import RUNGS, needs_nvrtc
@@ -57,9 +58,12 @@ def exact(problem, operands):
     return product
 
 
-@pytest.mark.parametrize("form", ("winograd", "classic"))
-@pytest.mark.parametrize("dtype", ("float32", "float64"))
-@pytest.mark.parametrize("sizes", ((64, 64, 64), (66, 68, 72), (61, 67, 59), (128, 32, 40)), ids=str)
+WHOLE = pairs(
+    ((64, 64, 64), (66, 68, 72), (61, 67, 59), (128, 32, 40)), ("float32", "float64"), ("winograd", "classic")
+)
+
+
+@pytest.mark.parametrize(("sizes", "dtype", "form"), WHOLE, ids=str)
 def test_whole_numbers_are_exact_at_every_size_and_level(gpu, sizes, dtype, form):
     for options in ({}, SCALED):
         problem = Problem(*sizes, dtype=np.dtype(dtype), **options)

@@ -11,6 +11,7 @@ from harness.errors import PlanError
 from harness.machine import detect
 from harness.problem import Problem
 from harness.tuning.gpu import thin_tiles
+from tests._support.pairs import pairs
 from tests.gpu.host_kernels import HostExecution, HostOperands
 from tests.gpu.on_cpu import ON_CPU, RUNGS, check, together, use_the_cpu
 
@@ -57,25 +58,22 @@ UNEVEN = (
 )
 
 
-@pytest.mark.parametrize("tile", UNEVEN, ids=lambda tile: f"{tile['bm']}x{tile['bn']}")
-@pytest.mark.parametrize("edge", EDGES)
-def test_threads_need_not_cut_the_copies_evenly(tile, edge):
-    columns = tile["bn"] + 2, tile["bn"] - 1
-    together(*(begin("float64", (tile["bm"] + 1, n, 40), edge=edge, **tile) for n in columns))
+def test_threads_need_not_cut_the_copies_evenly():
+    kinds = pairs(UNEVEN, EDGES, (2, -1))
+    together(*(begin("float64", (tile["bm"] + 1, tile["bn"] + n, 40), edge=edge, **tile) for tile, edge, n in kinds))
 
 
 LAYOUTS = ("CFC", "FCC", "FFC")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("edge", EDGES)
-def test_float64_by_columns_is_read_as_it_lies(layout, edge):
-    problem = Problem(40, 40, 40, SEMIRINGS["plus_times"], np.dtype(np.float64), layout=layout)
-    assert RUNGS[RUNG].reads_columns(RUNGS[RUNG].plan(problem, detect()).override({"unit": "mma"})) == {"a", "b"}
+def test_float64_by_columns_is_read_as_it_lies():
     products = []
-    for number, (size, tile) in enumerate(zip(SIZES, (SMALL["float64"], *UNEVEN[:4]), strict=True)):
+    for layout, edge, number in pairs(LAYOUTS, EDGES, range(len(SIZES))):
+        problem = Problem(40, 40, 40, SEMIRINGS["plus_times"], np.dtype(np.float64), layout=layout)
+        assert RUNGS[RUNG].reads_columns(RUNGS[RUNG].plan(problem, detect()).override({"unit": "mma"})) == {"a", "b"}
         options = {"layout": layout, "edge": edge, "shares": 1 + number % 2, "alpha": 1.5 if number > 2 else None}
-        products.append(begin("float64", size, accumulate=number % 2 == 1, **options, **tile))
+        tile = (SMALL["float64"], *UNEVEN[:4])[number]
+        products.append(begin("float64", SIZES[number], accumulate=number % 2 == 1, **options, **tile))
     together(*products)
 
 
@@ -139,23 +137,14 @@ WHOLE = {"bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "
 BROUGHT = {**WHOLE, "unit": "tma", "blocks": 2, "group": 1}
 
 
-@pytest.mark.parametrize("depth", (4, 8, 16))
-def test_float64_of_tiles_that_are_brought_is_right(depth):
-    together(*brought(((1, 1, 1), (140, 130, 40), (300, 131, 66)), depth, "CCC"))
-
-
-def brought(sizes, depth, layout):
-    """Yield products of tiles that the copy engine brings, to be computed."""
-    for number, size in enumerate(sizes):
-        warps = {"wm": 64, "wn": 32} if number == 1 else {}
-        tile = {**BROUGHT, **warps, "depth": depth}
-        yield begin("float64", size, accumulate=number % 2 == 1, layout=layout, **tile)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("depth", (8, 16))
-def test_float64_of_tiles_by_columns_is_right(layout, depth):
-    together(*brought(((1, 1, 1), (140, 130, 40), (300, 131, 66), (20, 30, 200)), depth, layout))
+def test_float64_of_tiles_that_are_brought_is_right_in_any_layout():
+    sizes = ((1, 1, 1), (140, 130, 40), (300, 131, 66), (20, 30, 200))
+    kinds = [*pairs(range(3), (4, 8, 16), ("CCC",)), *pairs(range(4), (8, 16), LAYOUTS)]
+    together(*(
+        begin("float64", sizes[number], accumulate=number % 2 == 1, layout=layout,
+              **{**BROUGHT, **({"wm": 64, "wn": 32} if number == 1 else {}), "depth": depth})
+        for number, depth, layout in kinds
+    ))  # fmt: skip
 
 
 # 3xTF32 by wgmma, and the passes that make its operands.
@@ -234,8 +223,9 @@ NARROW_SIZES = ((5, 140, 200), (40, 300, 131), (300, 9, 70), (130, 40, 264), (1,
 
 @pytest.mark.parametrize("launch", NARROW, ids=lambda launch: f"{launch.bm}x{launch.bn}x{launch.stages}")
 def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
-    products = []
-    for number, size in enumerate(NARROW_SIZES):
+    products, turn = [], NARROW.index(launch)
+    for number in {turn % len(NARROW_SIZES), (turn + 2) % len(NARROW_SIZES)}:  # each with another C, is another kernel
+        size = NARROW_SIZES[number]
         scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
         shares = 1 if launch.bm < min(size[0], 64) else 1 + number % 3
         products.append(begin_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares))
