@@ -14,7 +14,7 @@ from harness.proof.programs.drawing import Combination, Limits, Seeded, draw_pro
 from harness.proof.programs.memory import Memory
 from harness.proof.programs.program import View
 from harness.proof.programs.run import run
-from tests._support.fake_cupy import Array
+from tests._support.fake_arrays import Array
 
 Call = Callable[..., Any]
 

@@ -11,7 +11,8 @@ from harness import BackendUnavailable, Operands, Problem, ProblemError, gemm, g
 from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.tuning import static_order
-from tests._support.fake_cupy import Array, Gpus, OnDevice
+from tests._support.fake_arrays import Array, Cupy
+from tests._support.fake_backends import OnDevice
 from tests._support.planted_registry import plant_entries
 from tests.api.test_argk import by_definition
 
@@ -42,7 +43,7 @@ def plant(monkeypatch, *backends):
 
 @pytest.fixture(autouse=True)
 def gpus(monkeypatch):
-    found = Gpus()
+    found = Cupy()
     monkeypatch.setitem(sys.modules, "cupy", found)
     plant(monkeypatch, *BACKENDS)
     return found
@@ -116,7 +117,7 @@ class KnowsWhich(OnDevice):
             compute()
             product, which = by_definition(plan.problem.semiring, *(host(x) for x in (operands.a, operands.b)))
             assert np.array_equal(product, host(operands.out))
-            argk[...] = which
+            host(argk)[...] = which
 
         execution.run = run
         return execution

@@ -12,8 +12,8 @@ from harness.api import libraries
 from harness.api.libraries import gpu as of_gpu
 from harness.api.remembered import repeats
 from tests._support import shelf
-from tests._support.fake_cupy import Array, OnDevice
-from tests._support.fake_torch import Cupy, Ndarray, Tensor, Torch
+from tests._support.fake_arrays import Array, Cupy, Tensor, Torch, View
+from tests._support.fake_backends import OnDevice
 from tests._support.planted_registry import entry_of, plant_entries
 
 
@@ -43,6 +43,7 @@ def spy(monkeypatch):
 @pytest.fixture
 def cupy(monkeypatch):
     stands = Cupy()
+    stands.ndarray = View
     of_gpu._stream.cache_clear()
     monkeypatch.setitem(sys.modules, "cupy", stands)
     yield stands
@@ -160,25 +161,25 @@ class TestRemembered:
             for seed in range(3):
                 a, b = Tensor(numbers(4, 5, seed=seed), 1), Tensor(numbers(9, 3, seed=seed + 1)[::2], 1)
                 out = Tensor(numbers(4, 3), 1)
-                before = Ndarray.made
+                before = View.made
                 assert gemm(a, b, out=out) is out
                 assert np.array_equal(out.values, a.values @ b.values)
                 assert out.version == 1
                 assert np.array_equal(gemm(a, b).values, out.values)
                 assert remembered.where == (1, handle)
-                assert (Ndarray.made == before) == (handle == 7 or seed > 0)
+                assert (View.made == before) == (handle == 7 or seed > 0)
         assert cupy.current == cupy.stream == 0
         assert remembered.prepared <= 2  # results of both begin at a multiple of 16 bytes, or not
 
     def test_so_does_a_further_call_of_the_vector_family(self, remembered, torch):
         for seed in range(3):
             a, x, y = (Tensor(numbers(*shape, seed=seed), 1) for shape in ((4, 5), (5,), (4,)))
-            out, before = Tensor(numbers(4), 1), Ndarray.made
+            out, before = Tensor(numbers(4), 1), View.made
             assert gemv(a, x, out=out) is out
             assert np.array_equal(out.values, a.values @ x.values)
             assert np.array_equal(gemv(a, x).values, out.values)
             assert np.array_equal(ger(y, x).values, np.outer(y.values, x.values))
-            assert (Ndarray.made == before) == (seed > 0)
+            assert (View.made == before) == (seed > 0)
 
     def test_bad_vectors_are_reported_in_the_words_of_the_call(self, remembered):
         a, x = Tensor(numbers(4, 5)), Tensor(numbers(5))
@@ -222,9 +223,9 @@ class TestRemembered:
     def test_a_product_that_copies_is_given_views(self, remembered):
         remembered.takes_addresses = False
         for seed in range(3):
-            a, before = Tensor(numbers(4, 4, seed=seed)), Ndarray.made
+            a, before = Tensor(numbers(4, 4, seed=seed)), View.made
             assert np.array_equal(gemm(a, a).values, a.values @ a.values)
-            assert Ndarray.made == before + 3
+            assert View.made == before + 3
 
     def test_bad_arguments_are_reported_all_the_same(self, remembered):
         a = Tensor(numbers(4, 4))
@@ -249,7 +250,7 @@ def test_what_pytorch_has_on_two_devices_or_beside_cupy_is_refused(torch):
         gemm(a, Tensor(numbers(2, 2), 1))
     with pytest.raises(ProblemError, match=r"different devices(.|\n)*a on the host, b on GPU 0(.|\n)*b\.cpu\(\)"):
         gemm(Tensor(numbers(2, 2), None), a)
-    with pytest.raises(ProblemError, match=r"a is an array of PyTorch, b is not(.|\n)*cupy\.Array(.|\n)*'cuda:0'\)"):
+    with pytest.raises(ProblemError, match=r"a is an array of PyTorch, b is not(.|\n)*cupy\.ndarray(.|\n)*'cuda:0'\)"):
         gemm(a, Array(numbers(2, 2)))
     with pytest.raises(ProblemError, match="b is an array of PyTorch, a is not"):
         gemm(Array(numbers(2, 2)), a)

@@ -17,7 +17,7 @@ from harness.contraction import evaluation, recipes
 from harness.contraction import path as paths
 from harness.contraction.subscripts import read
 from harness.errors import BackendUnavailable, ProblemError
-from tests._support import numpy_on_device
+from tests._support import fake_backends
 from tests._support.bools import assert_bools, bools_of_any_byte, truth
 
 RNG = np.random.default_rng(19)
@@ -87,26 +87,18 @@ def drawn(rng, count):
 
 
 class TestAnyContraction:
-    @pytest.mark.parametrize("name", LOOPS)
-    def test_of_two_operands_over(self, name):
-        rng = np.random.default_rng(1)
-        for _ in range(60):
-            subscripts, operands = drawn(rng, 2)
-            check(name, subscripts, *operands)
-
-    @pytest.mark.parametrize("name", ("plus_times", "min_plus", "logaddexp_plus"))
-    @pytest.mark.parametrize("count", (3, 4))
-    def test_of_more_operands_over(self, name, count):
+    @pytest.mark.parametrize(
+        ("name", "count", "number"),
+        [
+            *((name, 2, 60) for name in LOOPS),
+            *((name, count, 15) for name in ("plus_times", "min_plus", "logaddexp_plus") for count in (3, 4)),
+            *((name, 1, 30) for name in ("plus_times", "min_plus", "plus_pair")),
+        ],
+    )
+    def test_of_operands_over(self, name, count, number):
         rng = np.random.default_rng(count)
-        for _ in range(15):
+        for _ in range(number):
             subscripts, operands = drawn(rng, count)
-            check(name, subscripts, *operands)
-
-    @pytest.mark.parametrize("name", ("plus_times", "min_plus", "plus_pair"))
-    def test_of_one_operand_over(self, name):
-        rng = np.random.default_rng(3)
-        for _ in range(30):
-            subscripts, operands = drawn(rng, 1)
             check(name, subscripts, *operands)
 
     def test_as_numpy_does(self):
@@ -338,7 +330,7 @@ class TestFurtherCalls:
 
 class TestOnGpu:
     def test_arrays_of_cupy_stay_there(self, monkeypatch):
-        cupy = numpy_on_device.install(monkeypatch)
+        cupy = fake_backends.install(monkeypatch)
         rng = np.random.default_rng(5)
         for subscripts, shapes in (
             ("bik,bkj->bij", ((2, 3, 4), (2, 4, 5))),
@@ -356,7 +348,7 @@ class TestOnGpu:
                 np.testing.assert_allclose(got.get(), np.einsum(subscripts, *operands), atol=1e-12, err_msg=subscripts)
 
     def test_no_mixture(self, monkeypatch):
-        cupy = numpy_on_device.install(monkeypatch)
+        cupy = fake_backends.install(monkeypatch)
         with pytest.raises(ProblemError, match=r"einsum: operands\[1\] lies on a GPU, operands\[0\] does not"):
             einsum("ij,jk", np.ones((2, 2)), cupy.asarray(np.ones((2, 2))))
 

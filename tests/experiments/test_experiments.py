@@ -23,7 +23,7 @@ from harness.problem import Problem
 from harness.registry import Entry
 from harness.run.task import gemm
 from harness.semiring import SEMIRINGS
-from tests._support import numpy_on_device, synthetic
+from tests._support import fake_backends, synthetic
 from tests._support.planted_registry import plant_entries
 from tests._support.synthetic import MACHINE
 
@@ -546,7 +546,7 @@ CALLS = [
 )
 def test_whole_calls_are_proven_wherever_they_compute(name, kind, options, where, monkeypatch):
     if where == "gpu":
-        numpy_on_device.install(monkeypatch).__spec__ = ModuleSpec("cupy", None)
+        fake_backends.install(monkeypatch).__spec__ = ModuleSpec("cupy", None)
         monkeypatch.setattr(device, "missing", lambda: None)
     layout, arguments = options.get("layout", "CCC"), {k: x for k, x in options.items() if k != "layout"}
     problem = Problem(8, 8, 8, layout=layout, **kind).to_json()

@@ -23,7 +23,7 @@ from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
 from harness.tuning.device import MEASURED
-from tests._support.fake_cupy import Array, Gpus
+from tests._support.fake_arrays import Array, Cupy
 from tests.gpu.host_kernels import describe, expect, fenced, load
 
 CAPTURING = 0xCA  # handle of the stream that is captured
@@ -31,7 +31,7 @@ _CTYPES = {0: ctypes.c_float, 1: ctypes.c_double}
 _Dimensions = ctypes.c_uint * 3
 
 
-class HostGpu(Gpus):
+class HostGpu(Cupy):
     """The module `cupy` with one GPU or more.
 
     Attributes
@@ -88,12 +88,6 @@ class HostGpu(Gpus):
         copy = self.empty(x.shape, x.dtype)
         copy[...] = x
         return copy
-
-    def tri(self, size: int, dtype: Any) -> Array:
-        return Array(np.tri(size, dtype=dtype), self.current)
-
-    def copyto(self, target: Array, x: Array, where: Array) -> None:
-        np.copyto(target.values, x.values, where=where.values)
 
     @contextmanager
     def on_stream(self, handle: int) -> Iterator[None]:

@@ -12,14 +12,14 @@ from harness.linalg.products import Products
 from harness.linalg.reflectors import PANELS
 from harness.linalg.tapes import Tape
 from harness.linalg.triangles import INVERSES
-from tests._support import numpy_on_device
+from tests._support import fake_backends
 from tests._support.factorizations import check_hessenberg, check_qr, of_condition, residual, wide
 
 
 @pytest.fixture(params=["stand-in", pytest.param("CuPy", marks=pytest.mark.gpu)])
 def cupy(request, monkeypatch):
     if request.param == "stand-in":
-        return numpy_on_device.install(monkeypatch)
+        return fake_backends.install(monkeypatch)
     module = pytest.importorskip("cupy", reason="CuPy is not installed")
     if registry.find("gpu-cublas").missing():
         pytest.skip("no CUDA device")
@@ -86,7 +86,7 @@ def test_arrays_on_the_host_and_on_a_gpu_do_not_mix(cupy):
 
 
 def test_no_product_leaves_the_gpu_and_updates_are_in_place(monkeypatch, rng):
-    numpy_on_device.install(monkeypatch)
+    fake_backends.install(monkeypatch)
     (entry,) = registry.discover()
     n = 40
     qr(sys.modules["cupy"].asarray(rng.standard_normal((n, n))), block=10)
@@ -95,7 +95,7 @@ def test_no_product_leaves_the_gpu_and_updates_are_in_place(monkeypatch, rng):
 
 
 def test_products_are_remembered_by_layout_across_calls(monkeypatch, rng):
-    cupy = numpy_on_device.install(monkeypatch)
+    cupy = fake_backends.install(monkeypatch)
     (entry,) = registry.discover()
     a, b = (cupy.asarray(rng.standard_normal((40, 40)) + 40 * np.eye(40)) for _ in "ab")
     first = trsm(a, b, block=10)
@@ -124,7 +124,7 @@ def test_a_recorded_solve_is_right_for_other_arrays(way, cupy, rng):
 
 
 def test_a_recorded_solve_prepares_nothing_and_looks_nothing_up(monkeypatch, rng):
-    cupy = numpy_on_device.install(monkeypatch)
+    cupy = fake_backends.install(monkeypatch)
     (entry,) = registry.discover()
     a, b = well_conditioned(cupy, rng), cupy.asarray(rng.standard_normal((200, 5)))
     first = trsm(a, b, block=64)
@@ -136,14 +136,14 @@ def test_a_recorded_solve_prepares_nothing_and_looks_nothing_up(monkeypatch, rng
 
 
 def test_a_batch_is_one_product(monkeypatch, rng):
-    cupy = numpy_on_device.install(monkeypatch)
+    cupy = fake_backends.install(monkeypatch)
     (entry,) = registry.discover()
     trsm(well_conditioned(cupy, rng, 3), cupy.asarray(rng.standard_normal((3, 200, 5))), block=100)
     assert {problem.batch for problem in entry.backend.computed} == {(3,), (3, 2, 1)}
 
 
 def test_arrays_that_begin_anywhere_are_not_recorded(monkeypatch, rng):
-    cupy = numpy_on_device.install(monkeypatch)
+    cupy = fake_backends.install(monkeypatch)
     memory = cupy.empty(200 * 200 + 1, np.float64)
     a = memory[1 if memory.data.ptr % 16 == 0 else 0 :][: 200 * 200].reshape(200, 200)
     a[...] = well_conditioned(cupy, rng)
@@ -156,7 +156,7 @@ def test_arrays_that_begin_anywhere_are_not_recorded(monkeypatch, rng):
 
 
 def test_native_products_are_not_those_that_were_recorded(monkeypatch, rng):
-    cupy = numpy_on_device.install(monkeypatch)
+    cupy = fake_backends.install(monkeypatch)
     (entry,) = registry.discover()
     a, b = well_conditioned(cupy, rng), cupy.asarray(rng.standard_normal((200, 5)))
     trsm(a, b)
@@ -176,7 +176,7 @@ def test_a_singular_triangle_is_refused_though_it_is_solved_meanwhile(bad, cupy,
 
 @pytest.mark.parametrize("bug", ["none", "windows of a from its beginning", "x for its negated solution"])
 def test_a_planted_bug_in_what_is_recorded_is_found(bug, monkeypatch, rng):
-    cupy = numpy_on_device.install(monkeypatch)
+    cupy = fake_backends.install(monkeypatch)
     place = Tape._place
 
     def planted(self, address):

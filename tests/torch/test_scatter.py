@@ -12,7 +12,7 @@ import pytest
 
 from backends.gpu._cuda import nvrtc
 from harness import BackendUnavailable
-from tests._support import numpy_on_device
+from tests._support import fake_backends
 
 # Read from the source, since the module imports PyTorch.
 MODULE = ast.parse((Path(__file__).resolve().parents[2] / "harness/torch/scatter.py").read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def test_it_adds_each_element_where_its_term_came_from(multiply, steps):
     if not steps[1]:
         b[:] = b[:1]
     of_a, of_b = np.zeros((batch if steps[0] else 1, m, k)), np.zeros((batch if steps[1] else 1, k, n))
-    library = numpy_on_device._compiled(ON_HOST + macros(multiply, "double") + SOURCE, ())
+    library = fake_backends.compiled(ON_HOST + macros(multiply, "double") + SOURCE)
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, which, g, of_a, of_b)]
     moves = steps[0] * m * k, steps[1] * n * k
     sizes = g.size, m, n, k, moves[0], k, 1, moves[1], 1, k, *moves
