@@ -26,6 +26,7 @@ PLACEHOLDERS = {"NAME", "COMMAND"}
 
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
 LONG = (
+    "check",
     "run",
     "plot",
     "report",

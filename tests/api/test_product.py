@@ -393,11 +393,7 @@ def test_functions_that_may_raise_are_refused(multiply: Callable[[float, float],
     ("multiply", "dtype", "backend"),
     [
         (lambda x, y: x / y, "float64", "auto"),
-        (lambda x, y: x / y, "int32", "cpu-naive"),
-        (lambda x, y: x // y, "float64", "cpu-naive"),
-        (lambda x, y: x // y, "int32", "cpu-naive"),
-        (lambda x, y: x**2 + y % 3, "float64", "cpu-naive"),
-        (lambda x, y: x**2 + y % 3, "int32", "cpu-naive"),
+        *((lambda x, y: x / y + x // y + x**2 + y % 3, dtype, "cpu-naive") for dtype in ("float64", "int32")),
     ],
 )
 def test_functions_that_divide_are_compiled(

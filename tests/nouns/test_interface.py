@@ -129,8 +129,8 @@ class TestAPreparedProduct:
     ("composite", "semiring", "dtype"), [("cpu-strassen", "plus_times", "int64"), ("cpu-half", "max_min", "float16")]
 )
 def test_a_base_may_return_an_array_of_its_own(composite: str, semiring: str, dtype: str, monkeypatch: Any) -> None:
-    packed = registry.find("cpu-packed")
-    whole = type(packed).prepare
+    naive = registry.find("cpu-naive")
+    whole = type(naive).prepare
 
     def prepare(self: Backend, plan: Plan, operands: Operands) -> Any:
         own = np.empty_like(operands.out)
@@ -138,16 +138,16 @@ def test_a_base_may_return_an_array_of_its_own(composite: str, semiring: str, dt
         operands.out.fill(99)
         return execution
 
-    class OnPacked(type(registry.find(composite))):  # type: ignore[misc]
-        name = f"{composite}-on-packed"
+    class OnNaive(type(registry.find(composite))):  # type: ignore[misc]
+        name = f"{composite}-on-naive"
 
         def plan(self, problem: Problem, machine: Any) -> Plan:
             given = super().plan(problem, machine)
-            options = {"base": "cpu-packed"} | ({"crossover": 4} if "crossover" in given.options else {})
+            options = {"base": "cpu-naive"} | ({"crossover": 4} if "crossover" in given.options else {})
             return given.override(options)
 
     a = np.random.default_rng(1).integers(-9, 9, (10, 10)).astype(dtype)
-    expected = gemm(a, a, semiring=semiring, backend="cpu-naive" if dtype == "int64" else composite)
-    plant_entries(monkeypatch, [*registry.discover(), entry_of(OnPacked())])
-    monkeypatch.setattr(type(packed), "prepare", prepare)
-    assert np.array_equal(gemm(a, a, semiring=semiring, backend=OnPacked.name), expected)
+    expected = gemm(a, a, semiring=semiring, backend="cpu-numpy" if dtype == "int64" else composite)
+    plant_entries(monkeypatch, [*registry.discover(), entry_of(OnNaive())])
+    monkeypatch.setattr(type(naive), "prepare", prepare)
+    assert np.array_equal(gemm(a, a, semiring=semiring, backend=OnNaive.name), expected)
