@@ -317,25 +317,21 @@ def test_reference_knows_no_kernel() -> None:
         assert "multiply_function" not in text
 
 
-def test_importing_the_harness_is_light() -> None:
-    program = f"import sys, harness; print(*(name for name in {HEAVY!r} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-
-
-def test_backends_import_without_a_gpu_library() -> None:
-    program = (
+# Programs that print what they should not have imported, or could not.
+LIGHT = {
+    "the harness": f"import sys, harness; print(*(name for name in {HEAVY!r} if name in sys.modules))",
+    "backends without a GPU library": (
         "import sys; sys.modules['cupy'] = None; from harness import registry; "
         "print(*(e.origin for e in registry.discover() if e.origin.startswith('backends.gpu') and e.backend is None))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-
-
-def test_a_product_on_the_host_imports_no_backends_of_gpus_or_ranks() -> None:
-    program = (
+    ),
+    "a product on the host": (
         "import sys, numpy, harness; harness.gemm(numpy.ones((2, 2)), numpy.ones((2, 2))); "
         "print(*(name for name in sys.modules if name.startswith(('backends.gpu', 'backends.distributed'))))"
-    )
+    ),
+}
+
+
+@pytest.mark.parametrize("program", LIGHT.values(), ids=LIGHT)
+def test_imports_are_light(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

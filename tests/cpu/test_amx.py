@@ -564,19 +564,21 @@ class TestSelection:
         monkeypatch.setattr(methods, "tiles_refused", lambda: pytest.fail("asked for what is not there"))
         assert self.names("int8")
 
-    def test_who_insists_is_told_that_the_system_refuses(self, monkeypatch):
-        permit(monkeypatch, "arch_prctl: Operation not permitted", FEATURES | {"avx512vnni"})
+    @pytest.mark.parametrize(
+        ("refusal", "features", "says"),
+        [
+            (
+                *("arch_prctl: Operation not permitted", FEATURES | {"avx512vnni"}),
+                r"(?s)does not let this process.*Operation not permitted.*\n.*vnni",
+            ),
+            ("", FEATURES - {"amx-tile"}, "this processor has no such method"),
+        ],
+    )
+    def test_who_insists_is_told_that_the_system_refuses_or_what_there_is(self, monkeypatch, refusal, features, says):
+        permit(monkeypatch, refusal, features)
         problem = INT8.problem(4, 4, 4)
         plan = BACKEND.plan(problem, HERE).override({"method": "amx_int8"})
-        with pytest.raises(PlanError, match=r"does not let this process.*\n.*vnni") as caught:
-            BACKEND.prepare(plan, Operands.generate(problem, 1))
-        assert "Operation not permitted" in str(caught.value)
-
-    def test_who_insists_where_there_are_none_is_told_what_there_is(self, monkeypatch):
-        permit(monkeypatch, features=FEATURES - {"amx-tile"})
-        problem = INT8.problem(4, 4, 4)
-        plan = BACKEND.plan(problem, HERE).override({"method": "amx_int8"})
-        with pytest.raises(PlanError, match="this processor has no such method"):
+        with pytest.raises(PlanError, match=says):
             BACKEND.prepare(plan, Operands.generate(problem, 1))
 
     def test_a_plan_has_tiles_for_its_register_block_and_whole_ones_in_a_block_of_k(self, tiles):

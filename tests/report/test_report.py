@@ -321,19 +321,6 @@ def test_markers_that_are_not_in_place_are_refused(text):
         markers.update_markers(text, "x", "new")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (Interval(1.5, 1.48, 1.6), "1.50 [1.48, 1.60]"),
-        (Interval(1.0, 1.0, 1.0), "1.00"),
-        (Interval(1234.5, 1200.0, 1300.0), "1234 [1200, 1300]"),
-        (None, ""),
-    ],
-)
-def test_numbers_come_with_their_interval(value, text):
-    assert tables.number(value) == text
-
-
 def test_the_headline_names_every_rung_and_what_has_no_time():
     heads, rows = tables.headline(LADDER, cells(LADDER, failing=("cpu-tiled",)))
     assert heads[-3:] == tables.HEADLINE_NUMBERS
@@ -431,6 +418,8 @@ def test_a_roof_is_what_the_fastest_call_shows():
     ("value", "text"),
     [
         (Interval(1.523, 1.48, 1.6), "1.52 [1.48, 1.60]"),
+        (Interval(1.0, 1.0, 1.0), "1.00"),
+        (Interval(1234.5, 1200.0, 1300.0), "1234 [1200, 1300]"),
         (Interval(0.0, 0.0, 0.0), "0"),
         (Interval(0.491, 0.0, math.inf), "0.491 [?]"),  # too few samples for any bound
         (Interval(math.nan, math.nan, math.nan), "nan [?]"),

@@ -129,10 +129,11 @@ def test_stops_when_time_is_up_and_names_what_was_not_met():
     assert len({len(s) for s in measurement.samples_ns.values()}) == 1
 
 
-def test_one_round_is_done_however_long_it_takes():
+@pytest.mark.parametrize("order", [{}, {"order": GROUPED}], ids=str)
+def test_one_round_is_done_however_long_it_takes(order):
     world = World()
     samplers = {label: FakeSampler(world, label, 60e9) for label in "ab"}
-    measurement = measured(world, samplers, Budget(rounds=5, seconds=1.0))
+    measurement = measured(world, samplers, Budget(rounds=5, seconds=1.0, **order))
     assert measurement.rounds == 1
     assert [len(s) for s in measurement.samples_ns.values()] == [2, 2]
 
@@ -149,11 +150,14 @@ def test_a_slow_contender_steps_aside_so_that_the_others_do_their_rounds():
     assert sorted(world.log[-6:-3]) == sorted(world.log[-3:]) == list("abc"), "rounds go on forth and back"
 
 
-def test_a_slow_contender_for_whose_verdict_there_is_no_time_steps_aside_at_once():
+@pytest.mark.parametrize(("seconds", "samples"), [(16.0, 2), (60.0, 12)])
+def test_a_slow_contender_steps_aside_at_once_without_time_for_its_verdict_and_never_with_time_for_all(
+    seconds, samples
+):
     world = World()
     samplers = {"slow": FakeSampler(world, "slow", 3e9)} | {x: FakeSampler(world, x, 0.1e9) for x in "abc"}
-    measurement = measured(world, samplers, Budget(rounds=6, seconds=16.0))
-    assert [len(samples) for samples in measurement.samples_ns.values()] == [2, 12, 12, 12]
+    measurement = measured(world, samplers, Budget(rounds=6, seconds=seconds))
+    assert [len(found) for found in measurement.samples_ns.values()] == [samples, 12, 12, 12]
 
 
 def test_a_slow_contender_that_has_left_is_no_reason_for_another_to_leave():
@@ -171,13 +175,6 @@ def test_nobody_steps_aside_whom_a_ratio_needs_or_who_is_no_slower_than_the_othe
     samplers = {label: FakeSampler(world, label, ns) for label, ns in calls_ns.items()}
     measurement = measured(world, samplers, Budget(rounds=20, seconds=12.0))
     assert len({len(samples) for samples in measurement.samples_ns.values()}) == 1
-
-
-def test_nobody_steps_aside_while_there_is_time():
-    world = World()
-    samplers = {"slow": FakeSampler(world, "slow", 3e9)} | {x: FakeSampler(world, x, 0.1e9) for x in "abc"}
-    measurement = measured(world, samplers, Budget(rounds=6, seconds=60.0))
-    assert {len(samples) for samples in measurement.samples_ns.values()} == {12}
 
 
 def test_what_was_read_stays_with_its_sample():
@@ -225,13 +222,6 @@ def test_grouped_shares_the_time_among_the_contenders(seed):
     assert found.rounds == counts["slowest"] / 2
     assert found.shortfalls["slowest"] == [f"rounds: {found.rounds:g} of 100 in 60 s"]
     assert not found.shortfalls["fast"]
-
-
-def test_grouped_does_one_round_however_long_it_takes():
-    world = World()
-    samplers = {label: FakeSampler(world, label, 60e9) for label in "ab"}
-    found = measured(world, samplers, Budget(rounds=5, seconds=1.0, order=GROUPED))
-    assert [len(s) for s in found.samples_ns.values()] == [2, 2]
 
 
 def test_an_order_that_there_is_not_is_refused():
