@@ -19,7 +19,7 @@ from harness.distributed.share import Share
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms
 from harness.problem import Problem
-from tests._support import fake_gpus
+from tests._support import fake_device
 from tests._support.gpu_ranks import ByDefinition
 
 
@@ -45,7 +45,7 @@ class OneRank:
 
 def main(kind: str, engines: list[str]) -> None:
     """Prove a product on each grid by each engine, of two sets of operands."""
-    fake_gpus.install(newest_first=kind == "newest")
+    fake_device.install(newest_first=kind == "newest")
     comm, products = MPI.COMM_WORLD, 0
     problem = Problem(70, 90, 64, "min_plus", "float32")
     for grid in grids(comm.Get_size()):

@@ -35,21 +35,25 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         if name.startswith("_") or name in _NOT_CUPYS:
             raise AttributeError(name)
         found = getattr(self.values, name)
-        return _on_gpu(found, self.device.id) if callable(found) else _wrapped(found, self.device.id)
+        return _on_gpu(found, self._like) if callable(found) else _wrapped(found, self._like)
+
+    def _like(self, values: Any) -> Array:
+        """Return an array that lies where this one does."""
+        return Array(values, self.device.id)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         given = options if out is None else options | {"out": out}
-        done = _on_gpu(getattr(ufunc, method), self.device.id)(*inputs, **given)
+        done = _on_gpu(getattr(ufunc, method), self._like)(*inputs, **given)
         return done if out is None else out[0]
 
     def __array_function__(self, function: Any, _: Any, arguments: Any, options: Any) -> Any:
-        return _on_gpu(function, self.device.id)(*arguments, **options)
+        return _on_gpu(function, self._like)(*arguments, **options)
 
     def __getitem__(self, at: Any) -> Array:
-        return Array(self.values[_plain(at)], self.device.id)
+        return self._like(self.values[_plain(at)])
 
     def __setitem__(self, at: Any, x: Any) -> None:
         self.values[_plain(at)] = _plain(x)
@@ -88,17 +92,17 @@ def _plain(x: Any) -> Any:
     return x.values if isinstance(x, Array) else x
 
 
-def _wrapped(x: Any, index: int) -> Any:
+def _wrapped(x: Any, like: Callable[[Any], Array]) -> Any:
     if isinstance(x, tuple):
-        wrapped = [_wrapped(each, index) for each in x]
+        wrapped = [_wrapped(each, like) for each in x]
         return type(x)(*wrapped) if hasattr(x, "_fields") else tuple(wrapped)
-    return Array(x, index) if isinstance(x, np.ndarray | np.generic) else x
+    return like(x) if isinstance(x, np.ndarray | np.generic) else x
 
 
-def _on_gpu(function: Callable[..., Any], index: int) -> Callable[..., Any]:
+def _on_gpu(function: Callable[..., Any], like: Callable[[Any], Array]) -> Callable[..., Any]:
     def compute(*arguments: Any, **options: Any) -> Any:
         given = {key: _plain(x) for key, x in options.items()}
-        return _wrapped(function(*map(_plain, arguments), **given), index)
+        return _wrapped(function(*map(_plain, arguments), **given), like)
 
     return compute
 
@@ -126,7 +130,7 @@ class Cupy:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _on_gpu(getattr(np, name), self.current)
+        return _on_gpu(getattr(np, name), lambda values: Array(values, self.current))
 
     def asarray(self, x: Any) -> Array:
         """Return a copy of an array of the host, or an array as it is."""

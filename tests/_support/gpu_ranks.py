@@ -25,7 +25,7 @@ from harness.operands import Operands
 from harness.problem import Problem
 from harness.proof.reference import product
 from harness.semiring import SEMIRINGS
-from tests._support import fake_gpus
+from tests._support import fake_device
 
 GATHERED = "gather A", "gather B", "reduce"
 SIZES = (13, 10, 17), (2, 3, 1), (5, 1, 0)
@@ -55,7 +55,7 @@ class ByDefinition:
         problem = dataclasses.replace(
             self._problem, m=a.shape[0], n=b.shape[1], k=a.shape[1], alpha=alpha, beta=beta, accumulate=c is not None
         )
-        hosts = [None if x is None else np.asarray(x) for x in (a, b, c, out)]
+        hosts = [fake_device.values_of(x) for x in (a, b, c, out)]
         assert self.accumulates_in_place or c is not out
 
         def work() -> None:
@@ -91,14 +91,14 @@ def check(comm: Any, problem: Problem, sizes: Decomposition, schedule: Schedule,
 
 def lose(what: str) -> None:
     """Plant a bug: an order between streams that is not kept."""
-    waits = fake_gpus.Stream.wait_event
+    waits = fake_device.Stream.wait_event
 
-    def wait_event(self: fake_gpus.Stream, event: fake_gpus.Event) -> None:
-        is_of_copies = self is max(fake_gpus.Stream.every, key=lambda stream: stream.ptr)
+    def wait_event(self: fake_device.Stream, event: fake_device.Event) -> None:
+        is_of_copies = self is max(fake_device.Stream.every, key=lambda stream: stream.ptr)
         if is_of_copies != (what == "lose-release"):
             waits(self, event)
 
-    fake_gpus.Stream.wait_event = wait_event  # type: ignore[method-assign]
+    fake_device.Stream.wait_event = wait_event  # type: ignore[method-assign]
 
 
 def main(kind: str, engines: list[str]) -> None:
@@ -109,7 +109,7 @@ def main(kind: str, engines: list[str]) -> None:
         engines.remove(name)
     comm, wrong, cases = MPI.COMM_WORLD, [], 0
     if kind != "real":
-        fake_gpus.install(newest_first=kind == "newest")
+        fake_device.install(newest_first=kind == "newest")
     else:
         from harness.distributed.transport import gpus
 

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tests._support.fake_arrays import Array
+
 CLOSED = list[int]()  # addresses that were opened and closed again
 
 
@@ -97,47 +99,53 @@ class MemoryPointer:
         self.mem, self.ptr = mem, mem.ptr + offset
 
 
-class ndarray(np.ndarray):  # noqa: N801 as CuPy calls it
+class Queued(Array):
     """An array on the only GPU; what is assigned to it is assigned in the current stream."""
 
-    def __new__(cls, shape: Any, dtype: Any, memptr: MemoryPointer) -> Self:
-        return np.ndarray.__new__(cls, shape, dtype, buffer=memptr.mem.buffer)
+    def __init__(self, shape: Any, dtype: Any, memptr: MemoryPointer) -> None:
+        super().__init__(np.ndarray(shape, dtype, buffer=memptr.mem.buffer))
 
-    data = property(lambda self: types.SimpleNamespace(ptr=self.__array_interface__["data"][0]))  # type: ignore[assignment]
-    device = property(lambda self: types.SimpleNamespace(id=0))  # type: ignore[assignment]
-    __cuda_array_interface__ = property(lambda self: self.__array_interface__)
+    def _like(self, values: Any) -> Queued:
+        return _queued(values)
 
     def __setitem__(self, at: Any, x: Any) -> None:
-        target = np.asarray(self)[at]
-        _current[-1].add(lambda: np.copyto(target, np.asarray(x)))
+        target, source = self.values[at], values_of(x)
+        _current[-1].add(lambda: np.copyto(target, source))
 
     def get(self, stream: Stream | None = None) -> np.ndarray:
         (stream or _current[-1]).synchronize()
-        return np.array(np.asarray(self))
+        return self.values.copy()
 
     def set(self, x: np.ndarray, stream: Stream) -> None:
-        stream.add(lambda: np.copyto(np.asarray(self), x))
+        stream.add(lambda: np.copyto(self.values, x))
 
 
-ndarray.__module__ = "cupy"
+Queued.__module__ = "cupy"
+
+
+def _queued(values: Any) -> Queued:
+    made = Queued.__new__(Queued)
+    Array.__init__(made, values)
+    return made
+
+
+def values_of(x: Any) -> Any:
+    """Return the values of an array, wherever it lies."""
+    return x.values if isinstance(x, Array) else x
 
 
 def _address(buffer: Any) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
-def _new(shape: Any, dtype: Any = float) -> ndarray:
+def _new(shape: Any, dtype: Any = float) -> Queued:
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = types.SimpleNamespace(buffer=np.full(max(size, 1), 0xA5, np.uint8), ptr=0)
-    return ndarray(shape, np.dtype(dtype), MemoryPointer(memory, 0))
+    return Queued(shape, np.dtype(dtype), MemoryPointer(memory, 0))
 
 
-def _asarray(x: Any) -> ndarray:
-    if isinstance(x, ndarray):
-        return x
-    made = _new(x.shape, x.dtype)
-    np.asarray(made)[...] = x
-    return made
+def _asarray(x: Any) -> Queued:
+    return x if isinstance(x, Queued) else _queued(np.array(x))
 
 
 def _copy(target: int, source: int, size: int, kind: int, stream: int) -> None:
@@ -162,7 +170,7 @@ _mapped: list[mmap.mmap] = []
 
 def _ufunc(name: str) -> Callable[[Any, Any, Any], None]:
     function = getattr(np, name)
-    return lambda x, y, out: _current[-1].add(lambda: function(*map(np.asarray, (x, y)), out=np.asarray(out)))
+    return lambda x, y, out: _current[-1].add(lambda: function(*map(values_of, (x, y)), out=out.values))
 
 
 @contextlib.contextmanager
@@ -196,8 +204,8 @@ def install(*, newest_first: bool = False) -> types.ModuleType:
     cupy, cupyx = types.ModuleType("cupy"), types.ModuleType("cupyx")
     cupy.__spec__ = ModuleSpec("cupy", None)
     names = "add", "multiply", "minimum", "maximum", "fmin", "fmax", "logaddexp", "logical_or", "logical_xor"
-    cupy.__dict__.update({name: _ufunc(name) for name in names}, cuda=cuda, ndarray=ndarray, empty=_new)
-    cupy.__dict__.update(asarray=_asarray, arange=np.arange)
+    cupy.__dict__.update({name: _ufunc(name) for name in names}, cuda=cuda, ndarray=Queued, empty=_new)
+    cupy.__dict__.update(asarray=_asarray, arange=lambda *given, **how: _queued(np.arange(*given, **how)))
     cupy.__dict__["get_default_memory_pool"] = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
     cupyx.__dict__["empty_pinned"] = np.empty
     sys.modules.update({"cupy": cupy, "cupy.cuda": cuda, "cupyx": cupyx})
