@@ -150,8 +150,8 @@ class Simd(Backend):
             m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
             plan = self.plan(Problem(m, n, shape.k, semiring, dtype, accumulate=adds), machine.with_threads(threads))
             if is_swapped:
-                return _settings(plan).transposed().loops(swapped, dtype, shape)
-            return _settings(plan).loops(ops, dtype, shape)
+                return settings_of(plan).transposed().loops(swapped, dtype, shape)
+            return settings_of(plan).loops(ops, dtype, shape)
 
         def loops_of_batch(shape: Shape, threads: int) -> Loops:
             return loops_of(shape, False, threads)
@@ -164,7 +164,7 @@ class Simd(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
-        problem, settings = plan.problem, _settings(plan)
+        problem, settings = plan.problem, settings_of(plan)
         a, b, out = operands.a, operands.b, operands.out
         has_work = problem.pairs > 0
         prepared: dict[int, Run] = {}
@@ -203,7 +203,7 @@ class Simd(Backend):
         is_possible = problem.pairs > 0 and not is_bool(problem.dtype)
         if not is_possible or problem.accumulate or self.declines(problem):
             return None
-        settings, core = _settings(plan).tracking(steps), run_of_batch if problem.batch else run_of_one
+        settings, core = settings_of(plan).tracking(steps), run_of_batch if problem.batch else run_of_one
         return HostExecution(operands, prepare_generated(problem.semiring, settings, *arrays, False, block, core=core))
 
     def listing(self, plan: Plan) -> str:
@@ -211,7 +211,7 @@ class Simd(Backend):
         problem = plan.problem
         ops = operations(_computed(problem.semiring), problem.dtype)
         assert ops is not None
-        return list_tile(_settings(plan).key(ops, _word(problem)[0]))
+        return list_tile(settings_of(plan).key(ops, _word(problem)[0]))
 
 
 def _no_product(a: Any, b: Any, out: Any) -> bool:
@@ -275,7 +275,7 @@ def _word(problem: Problem) -> tuple[np.dtype[Any], int]:
     return (WORD, WORD_BITS) if is_bool(problem.dtype) else (problem.dtype, 1)
 
 
-def _settings(plan: Plan) -> Settings:
+def settings_of(plan: Plan) -> Settings:
     """Return the settings of the loops, in words.
 
     Raises

@@ -12,7 +12,7 @@ from backends.cpu._batch.table import BatchTable
 from backends.cpu._batch.tiles import TILE, TileTable, is_tiles_alone
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._vector.operators import operations
-from backends.cpu.simd import Simd, _settings
+from backends.cpu.simd import Simd, settings_of
 from harness import gemm
 from harness.machine import detect
 from harness.problem import Problem
@@ -28,7 +28,7 @@ def _loops(shape: Shape, semiring: Semiring = SEMIRINGS["plus_times"]) -> Loops:
     plan = Simd().plan(Problem(shape.m, shape.n, shape.k, semiring, FLOAT64), detect().with_threads(1))
     ops = operations(semiring, FLOAT64)
     assert ops is not None
-    return _settings(plan).loops(ops, FLOAT64, shape)
+    return settings_of(plan).loops(ops, FLOAT64, shape)
 
 
 def _shape(m: int, n: int, k: int) -> Shape:

@@ -104,7 +104,7 @@ def test_one_between_setting_the_addresses_and_the_product(monkeypatch: pytest.M
 
     def loops_of(shape: Any, is_swapped: bool) -> Any:
         plan = Simd().plan(Problem(shape.m, shape.n, shape.k, dtype=dtype), machine.detect().with_threads(1))
-        return simd._settings(plan).loops(ops, dtype, shape)
+        return simd.settings_of(plan).loops(ops, dtype, shape)
 
     def interrupted(*layout: Any) -> Any:
         way, bind, run = real(*layout)

@@ -10,7 +10,7 @@ from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.loops import columns_left
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import operations
-from backends.cpu.simd import _settings
+from backends.cpu.simd import settings_of
 from harness import VerificationError, gemm, gemm_argk
 from tests._support.pairs import pairs
 from tests._support.planted_kernels import compile_anew
@@ -84,7 +84,7 @@ def test_products_of_such_columns_alone_stream_a_once():
     kernel = Kernel("plus_times", "int16", KERNELS[0].unit, 2, 1)
     most = (kernel.lanes - 1) // 3  # columns that are dot products
     problem = kernel.problem(40, 2, 5000)
-    settings = _settings(BACKEND.plan(problem, HERE))
+    settings = settings_of(BACKEND.plan(problem, HERE))
     wanted = operations(problem.semiring, problem.dtype)
     for n, k_of_block in ((most, 5000), (most + 1, settings.blocking.kc)):
         loops = settings.loops(wanted, problem.dtype, Shape(40, n, 5000, (10000, 2), (2 * n, 2), 2 * n))

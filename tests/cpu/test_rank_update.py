@@ -10,7 +10,7 @@ from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.rank_update import UpdateLoops
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.unit import usable_units
-from backends.cpu.simd import _settings
+from backends.cpu.simd import settings_of
 from harness import Operands, VerificationError, gemm, ger, syr
 from harness.operands import lower_triangle
 from harness.proof.verify import verify
@@ -77,7 +77,7 @@ def test_updates_of_large_matrices_take_it():
     def loops(m, n, k, triangle=""):
         problem = kernel.problem(m, n, k, triangle=triangle)
         shape = Shape(m, n, k, (8 * k, 8), (8 * n, 8), 8 * n)
-        return _settings(kernel.plan(problem, 2)).loops(
+        return settings_of(kernel.plan(problem, 2)).loops(
             operations(problem.semiring, problem.dtype), problem.dtype, shape, triangle
         )
 

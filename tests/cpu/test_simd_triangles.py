@@ -9,7 +9,7 @@ from backends.cpu._simd import argument_table, symmetric
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.unit import usable_units
-from backends.cpu.simd import _settings
+from backends.cpu.simd import settings_of
 from harness import Operands, VerificationError
 from harness.operands import lower_triangle
 from harness.proof.verify import verify
@@ -84,7 +84,7 @@ class TestShares:
     def test_parts_of_d_leave_out_what_is_above_the_diagonal(self, threads):
         kernel, size = Kernel("plus_times", "float64", usable_units()[0].name, 8, 3), 1500
         problem = kernel.problem(size, size, 100, triangle="d")
-        settings, dtype = _settings(kernel.plan(problem, threads)), problem.dtype
+        settings, dtype = settings_of(kernel.plan(problem, threads)), problem.dtype
         shape = Shape(size, size, 100, (800, 8), (8, 800), 8 * size)
         choices = settings.loops(operations(problem.semiring, dtype), dtype, shape, "d")
         (stage,) = choices.stages(shape, accumulate=False)

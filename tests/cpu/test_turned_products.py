@@ -110,7 +110,7 @@ def _loops(shape: Any, is_swapped: bool) -> Any:
     ops = operations(SEMIRINGS["plus_times"], dtype)
     assert is_swapped
     assert ops is not None
-    return simd._settings(plan).transposed().loops(ops, dtype, shape)
+    return simd.settings_of(plan).transposed().loops(ops, dtype, shape)
 
 
 def test_bits_do_not_depend_on_threads() -> None:

@@ -28,7 +28,7 @@ def loops_of(m: int, n: int, k: int, *, threads: int = 1, **distances: int) -> L
     strides_a, strides_b = (distances.get("a", 4 * k), 4), (distances.get("b", 4 * n), 4)
     ops = operations(SEMIRINGS["plus_times"], FLOAT32)
     assert ops is not None
-    return simd._settings(plan).loops(ops, FLOAT32, Shape(m, n, k, strides_a, strides_b, 4 * n))
+    return simd.settings_of(plan).loops(ops, FLOAT32, Shape(m, n, k, strides_a, strides_b, 4 * n))
 
 
 SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, int], tuple[bool, bool]]] = {
