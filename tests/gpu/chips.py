@@ -89,11 +89,15 @@ class Job(NamedTuple):
 
     @property
     def may_spill(self) -> bool:
-        """Whether spills are no fault: of forms with so many instructions a pair that they are no loop of registers.
+        """Whether spills are no fault.
 
-        And of the loop by which a ceiling is measured, which is declined where it spills.
+        Of forms with so many instructions a pair that they are no loop of registers; of the loop that measures a
+        ceiling, which is declined where it spills; and of 16-bit integers below gpu-tuned, to whose loops the compiler
+        gives few registers from sm_90 on.
         """
-        return self.kernel.stem == "peak" or dict(self.kernel.defines).get("IS_LONG") == "1"
+        macros = dict(self.kernel.defines)
+        is_below = macros.get("T") == "short" and self.kernel.stem != "tuned"
+        return self.kernel.stem == "peak" or macros.get("IS_LONG") == "1" or is_below
 
     @property
     def most_spilled(self) -> int:
