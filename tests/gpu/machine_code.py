@@ -3,9 +3,9 @@
 NVIDIA's nvdisasm disassembles; it needs no GPU. The clocks are a model of issue and of arithmetic units alone: one
 instruction a clock of each of the four schedulers, and the units' rates. Loads are taken to be there in time.
 
-Source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". The rate of a minimum of three is what
-products on an H200 were measured at (docs/gpu-generations.md). On newer chips it is assumed to be that of other minima,
-and integers of 12.x are assumed to go at the rate of floats.
+Source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". The rate of a minimum of three is
+what products on an H200 were measured at (docs/gpu-generations.md). On newer chips it is assumed to be that of other
+minima, and integers of 12.x are assumed to go at the rate of floats.
 """
 
 from __future__ import annotations
