@@ -23,7 +23,7 @@ NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b" and dtype != HALF]
 PRODUCTS = [
     Semiring.of(*name.split("_"))
     for name in """plus_times plus_plus plus_min plus_max plus_pair plus_first plus_second plus_absdiff plus_sqdiff
-    min_plus min_max min_times max_plus max_min max_times times_plus""".split()
+    min_plus min_max min_times min_first min_second max_plus max_min max_times max_second times_plus""".split()
 ]
 UNITS = usable_units()
 
@@ -135,8 +135,24 @@ def test_every_operation_on_special_values(unit_and_call):
 
 @pytest.mark.parametrize(("semiring", "dtype"), [("min_plus", "int8"), ("max_plus", "int64"), ("max_min", "float64")])
 def test_the_fast_form_alone_would_be_wrong(unit_and_call, semiring, dtype, monkeypatch):
+    unit, call = unit_and_call
     monkeypatch.setattr(f"{__name__}.is_vouched_for", lambda semiring, x, y: np.ones(x.shape, bool))
-    assert wrong_steps(*unit_and_call, SEMIRINGS[semiring], np.dtype(dtype), False)
+    is_right = unit.orders_nan and np.dtype(dtype).kind == "f"
+    assert bool(wrong_steps(unit, call, SEMIRINGS[semiring], np.dtype(dtype), False)) is not is_right
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_a_signalling_nan_is_dropped_as_any_nan(unit_and_call, dtype):
+    unit, call = unit_and_call
+    dtype = np.dtype(dtype)
+    bits = np.array([np.inf], dtype).view(f"u{dtype.itemsize}") + 1
+    for name in ("min_second", "min_first", "max_second", "min_plus", "min_max", "max_min"):
+        semiring = Semiring.of(*name.split("_"))
+        x, y, c = (np.full(unit.lanes(dtype), value, dtype) for value in (1.5, 0.5, 2.5))
+        (x if name == "min_first" else y).view(bits.dtype)[:] = bits
+        assert np.isnan(x).any() or np.isnan(y).any()
+        call(_name(semiring, dtype, False), 1, x, y, c)
+        assert (c == 2.5).all(), name
 
 
 def test_what_is_not_in_the_tables_has_no_operations():

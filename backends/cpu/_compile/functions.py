@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -28,6 +28,15 @@ from harness.surroundings import interrupts_held
 
 # emit(module) writes functions of sizes and addresses that return nothing, and returns those that others call.
 Emit = Callable[[ir.Module], Sequence[ir.Function]]
+
+
+class Target(NamedTuple):
+    """A processor to compile for, as LLVM names it: system, model and features."""
+
+    triple: str
+    processor: str
+    features: str
+
 
 _addresses: dict[tuple[str, Any], tuple[int, ...]] = {}
 _numbers = itertools.count()
@@ -55,10 +64,17 @@ def compile_functions(name: str, key: Any, emit: Emit, *, unrolls: bool = False)
         return _addresses[name, key]
 
 
-def assembly_of_functions(emit: Emit) -> str:
-    """Return the assembly of the functions that ``emit(module)`` writes."""
-    assembly: str = _target_machine().emit_assembly(_module("listing", emit))
+def assembly_of_functions(emit: Emit, target: Target | None = None) -> str:
+    """Return the assembly of the functions that ``emit(module)`` writes, for this processor or another one."""
+    target = target or this_target()
+    machine = _target_machine(target)
+    assembly: str = machine.emit_assembly(_module("listing", emit, target, machine))
     return assembly
+
+
+def this_target() -> Target:
+    """Return the processor that Numba compiles for."""
+    return Target(*registry.cpu_target.target_context.codegen().magic_tuple())
 
 
 def _compiled(name: str, key: Any, emit: Emit, unrolls: bool) -> tuple[int, ...]:
@@ -81,7 +97,8 @@ def _compiled(name: str, key: Any, emit: Emit, unrolls: bool) -> tuple[int, ...]
 
 def _compile(symbol: str, emit: Emit, unrolls: bool) -> bytes:
     """Return the machine code of the functions and their table, whose symbol is its own in a process."""
-    module, machine = _module(symbol, emit), _target_machine()
+    machine = _target_machine(this_target())
+    module = _module(symbol, emit, this_target(), machine)
     if unrolls:
         passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=int(config.OPT)))
         passes.getModulePassManager().run(module, passes)
@@ -89,11 +106,10 @@ def _compile(symbol: str, emit: Emit, unrolls: bool) -> bytes:
     return code
 
 
-def _module(symbol: str, emit: Emit) -> Any:
+def _module(symbol: str, emit: Emit, target: Target, machine: Any) -> Any:
     """Return LLVM's module of the functions, and of their table: their number, and their addresses."""
-    codegen = registry.cpu_target.target_context.codegen()
     module = ir.Module("functions")
-    module.triple, module.data_layout = codegen.magic_tuple()[0], str(codegen.target_data)
+    module.triple, module.data_layout = target.triple, str(machine.target_data)
     functions = emit(module)
     words = [ir.Constant(ir.IntType(64), len(functions)), *(x.ptrtoint(ir.IntType(64)) for x in functions)]
     kind = ir.ArrayType(ir.IntType(64), len(words))
@@ -102,21 +118,25 @@ def _module(symbol: str, emit: Emit) -> Any:
     return llvm.parse_assembly(str(module))
 
 
-def _target_machine() -> Any:
-    """Return LLVM's description of the processor that Numba compiles for, for code in memory."""
-    triple, processor, features = registry.cpu_target.target_context.codegen().magic_tuple()
-    target = llvm.Target.from_triple(triple)
+def _target_machine(target: Target) -> Any:
+    """Return LLVM's description of a processor, for code in memory."""
+    found = llvm.Target.from_triple(target.triple)
     # llvmlite's name of the model is that of code in memory; static addresses are what LLVM's loader relocates on x86
-    relocation = "static" if target.name.startswith("x86") else "default"
-    return target.create_target_machine(
-        cpu=processor, features=features, opt=int(config.OPT), reloc=relocation, codemodel="jitdefault", jit=True
+    relocation = "static" if found.name.startswith("x86") else "default"
+    return found.create_target_machine(
+        cpu=target.processor,
+        features=target.features,
+        opt=int(config.OPT),
+        reloc=relocation,
+        codemodel="jitdefault",
+        jit=True,
     )
 
 
 def _load(symbol: str, code: bytes) -> tuple[int, ...]:
     """Load machine code for as long as the process runs, and return the addresses in its table."""
     if not _engines:
-        _engines.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine()))
+        _engines.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(this_target())))
     engine = _engines[0]
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()

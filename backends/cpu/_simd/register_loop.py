@@ -91,5 +91,5 @@ def _tile_intrinsic(key: KernelKey) -> Any:
 
 
 def _opaque(builder: Builder, vector: Any, value: Value) -> Value:
-    constraint = "=w,0" if llvm.get_process_triple().startswith(("aarch64", "arm64")) else "=v,0"
+    constraint = f"={v.vector_register(builder)},0"
     return builder.asm(ir.FunctionType(vector, [vector]), "", constraint, [value], side_effect=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
@@ -193,7 +192,7 @@ def keep_order(builder: Builder, values: Sequence[Value] = ()) -> list[Value]:
 
     Otherwise LLVM moves loads up and arithmetic down, until it spills registers of the tile.
     """
-    letter = _VECTOR_REGISTERS.get(llvm.get_process_triple().partition("-")[0])
+    letter = vector_register(builder)
     tied = list(values) if letter else []
     kinds, constraints = [value.type for value in tied], [f"={letter}"] * len(tied) + [str(i) for i in range(len(tied))]
     result = VOID if not kinds else kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
@@ -206,6 +205,11 @@ def keep_order(builder: Builder, values: Sequence[Value] = ()) -> list[Value]:
 
 # Letters of vector registers in assembly, by processor.
 _VECTOR_REGISTERS = {"x86_64": "v", "aarch64": "w", "arm64": "w"}
+
+
+def vector_register(builder: Builder) -> str | None:
+    """Return the letter of vector registers in assembly for the processor of the module; None: not known."""
+    return _VECTOR_REGISTERS.get(builder.module.triple.partition("-")[0])
 
 
 def smaller(builder: Builder, x: Value, y: Value) -> Value:

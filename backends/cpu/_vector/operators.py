@@ -6,7 +6,9 @@ a scan of A and B (O(m k + k n)) checks. `Guard` names the condition; the carefu
 * min and max as (x) over floats: the instruction drops a NaN of A, where the rule is that the term is NaN.
 * plus as (x) under min or max over integers: the zero absorbs and other sums saturate; plain sums do neither.
 
-(+) by compare and select, accumulator second, is one instruction on x86 and drops a NaN term, as required.
+(+) by compare and select, accumulator second, is one instruction on x86 and drops a NaN term, as required. On a unit
+that orders NaN that is two instructions, and its min that drops a NaN is one. It drops no signalling NaN, so that an
+operand which is a term by itself is made quiet.
 """
 
 from __future__ import annotations
@@ -106,12 +108,23 @@ def _less(code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
     return (builder.icmp_signed if code.dtype.kind == "i" else builder.icmp_unsigned)("<", x, y)
 
 
+def _ordered(intrinsic: str, emit: Emit) -> Emit:
+    """Return that intrinsic of LLVM where the unit orders NaN, and `emit` elsewhere."""
+    return lambda code, builder, x, y: (
+        code.intrinsic(builder, intrinsic, x, y) if code.orders_nan else emit(code, builder, x, y)
+    )
+
+
 def _keep_smaller(code: VectorCode, builder: Builder, c: Value, t: Value) -> Value:
     return builder.select(_less(code, builder, t, c), t, c)
 
 
 def _keep_greater(code: VectorCode, builder: Builder, c: Value, t: Value) -> Value:
     return builder.select(_less(code, builder, c, t), t, c)
+
+
+def _quiet(code: VectorCode, builder: Builder, x: Value) -> Value:
+    return code.intrinsic(builder, "canonicalize", x) if code.orders_nan else x
 
 
 def _pair(code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
@@ -140,8 +153,8 @@ _PLUS, _TIMES = _either("fadd", "add"), _either("fmul", "mul")
 _ADD: dict[str, Emit] = {
     "plus": _PLUS,
     "times": _TIMES,
-    "min": _keep_smaller,
-    "max": _keep_greater,
+    "min": _ordered("minnum", _keep_smaller),
+    "max": _ordered("maxnum", _keep_greater),
     "lor": lambda code, builder, c, t: builder.or_(c, t),
     "lxor": lambda code, builder, c, t: builder.xor(c, t),
     "land": lambda code, builder, c, t: builder.and_(c, t),
@@ -151,11 +164,11 @@ _MULTIPLY: dict[str, Emit] = {
     "plus": _PLUS,
     "times": _TIMES,
     # y, of B, second: a NaN of B propagates
-    "min": lambda code, builder, x, y: builder.select(_less(code, builder, x, y), x, y),
-    "max": lambda code, builder, x, y: builder.select(_less(code, builder, y, x), x, y),
+    "min": _ordered("minimum", lambda code, builder, x, y: builder.select(_less(code, builder, x, y), x, y)),
+    "max": _ordered("maximum", lambda code, builder, x, y: builder.select(_less(code, builder, y, x), x, y)),
     "pair": _pair,
-    "first": lambda code, builder, x, y: x,
-    "second": lambda code, builder, x, y: y,
+    "first": lambda code, builder, x, y: _quiet(code, builder, x),
+    "second": lambda code, builder, x, y: _quiet(code, builder, y),
     "absdiff": _absdiff,
     "sqdiff": _sqdiff,
     "land": lambda code, builder, x, y: builder.and_(x, y),

@@ -35,6 +35,8 @@ class VectorUnit(NamedTuple):
         of the operations must fit the registers.
     masked_bytes : tuple of int
         Sizes of elements for which it loads and stores part of a vector; others go through memory element by element.
+    orders_nan : bool
+        Whether min and max of floats are one instruction in two forms: one drops a NaN, and one returns it.
     """
 
     name: str
@@ -44,6 +46,7 @@ class VectorUnit(NamedTuple):
     mr: int
     nv: int
     masked_bytes: tuple[int, ...] = ()
+    orders_nan: bool = False
 
     def lanes(self, dtype: np.dtype[np.generic]) -> int:
         """Return the number of elements of `dtype` in a vector."""
@@ -54,7 +57,7 @@ class VectorUnit(NamedTuple):
 UNITS = (
     VectorUnit("avx512", ("avx512f", "avx512bw", "avx512vl", "avx512dq"), 64, (8, 3), 8, 3, (1, 2, 4, 8)),
     VectorUnit("avx2", ("avx2", "fma"), 32, (4, 2), 6, 2, (4, 8)),
-    VectorUnit("neon", ("neon",), 16, (8, 3), 8, 3),
+    VectorUnit("neon", ("neon",), 16, (8, 3), 8, 3, orders_nan=True),
     VectorUnit("portable", (), 16, (4, 2), 4, 2),
 )
 
@@ -80,14 +83,19 @@ def check_tile(backend: str, blocking: Blocking, unit: VectorUnit, width: int) -
         )
 
 
+# What every processor of an architecture has, also where the system lists nothing.
+_OF_EVERY = {"aarch64": {"neon"}, "arm64": {"neon"}}
+
+
 @functools.cache
 def features() -> frozenset[str]:
     """Return the features of the processor that Numba compiles for, as LLVM spells them.
 
     By feature, never by processor name; ``NUMBA_CPU_FEATURES`` and ``NUMBA_CPU_NAME`` are respected.
     """
-    *_, listed = registry.cpu_target.target_context.codegen().magic_tuple()
-    return frozenset(name[1:] for name in listed.split(",") if name.startswith("+"))
+    triple, _, listed = registry.cpu_target.target_context.codegen().magic_tuple()
+    named = {name[1:] for name in listed.split(",") if name.startswith("+")}
+    return frozenset(named | _OF_EVERY.get(triple.partition("-")[0], set()))
 
 
 def usable_units() -> tuple[VectorUnit, ...]:
