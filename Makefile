@@ -33,7 +33,7 @@ endif
 
 # The MPI library of distributed products: "mpich", from its wheel, or "system", the one that is here. MPI= leaves MPI out.
 ifeq ($(origin MPI),undefined)
-MPI := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),mpich)
+MPI := $(if $(filter Linux-x86_64 Linux-aarch64,$(shell uname -s)-$(shell uname -m)),mpich)
 endif
 EXTRA_mpich  := mpi
 EXTRA_system := mpi-system
@@ -150,6 +150,15 @@ test-units: $(WITH_DEV) ## tests of CPU kernels as on x86 processors with shorte
 test-gpu-chips: $(WITH_DEV) ## every GPU kernel compiled for every NVIDIA architecture (half an hour by two processors)
 	@$(RUN) -m tests.gpu.chips $(ARGS)
 
+# The root is made once: packages of the distribution, and wheels; nothing is installed on this system.
+AARCH64 := build/aarch64
+$(AARCH64)/python: tests/aarch64/root.sh tests/aarch64/cpuinfo constraints.txt | $(WITH_DEV)
+	@echo "making $(AARCH64), a root for aarch64 (once) ..."
+	@PYTHON=$(RUN) tests/aarch64/root.sh $(AARCH64)
+
+test-aarch64: $(AARCH64)/python ## tests as on a 64-bit ARM processor, emulated; hours (ARGS=--sample: half an hour)
+	@$(RUN) tests/aarch64/run.py $(ARGS)
+
 # Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.
 coverage: $(WITH_DEV) ## every test again, and which lines and branches they reach
 	@$(PYTEST) --cov --cov-report=
@@ -185,7 +194,7 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 .DEFAULT:
 	@echo "make: there is no target $@; make help lists them" >&2; exit 2
 
-.PHONY: help experiments run figures report page readme docs check setup test test-units test-gpu-chips coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report page readme docs check setup test test-units test-gpu-chips test-aarch64 coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 

@@ -308,9 +308,9 @@ def test_make_installs_the_cupy_that_the_driver_can_run(answer, expected, checko
     ("given", "system", "expected"),
     (
         ((), "Linux x86_64", "mpi"),
-        ((), "Linux aarch64", ""),
+        ((), "Linux aarch64", "mpi"),
         ((), "Darwin arm64", ""),
-        (("MPI=mpich",), "Linux aarch64", "mpi"),
+        (("MPI=mpich",), "Darwin arm64", "mpi"),
         (("MPI=system",), "Linux x86_64", "mpi-system"),
         (("MPI=",), "Linux x86_64", ""),
         (("CUPY=cuda13",), "Linux x86_64", "cuda13,mpi"),

@@ -1,12 +1,14 @@
-"""The GPUs of a machine, as the driver's own program lists them."""
+"""The machine at hand: its GPUs, as the driver's own program lists them, and its processor, as the system does."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from harness import machine
 from tests._support.synthetic import MACHINE
 
+OF_ARM = Path(__file__).parents[1] / "aarch64" / "cpuinfo"
 LINE = "NVIDIA H200, 580.1, 143771, 1980, 700.00"
 
 
@@ -115,3 +117,13 @@ def test_family_and_model_are_read_as_the_processor_counts_itself(text, counted,
     monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
     found = machine.detect.__wrapped__()
     assert (found.family, found.model, found.stepping) == counted
+
+
+def test_a_processor_of_arm_has_no_name_and_is_known_by_its_numbers(monkeypatch):
+    monkeypatch.setattr(machine, "_CPUINFO", OF_ARM)
+    monkeypatch.setattr(machine.platform, "processor", lambda: "")
+    monkeypatch.setattr(machine.platform, "machine", lambda: "aarch64")
+    found = machine.detect.__wrapped__()
+    assert found.simd == ("asimd", "sve")
+    assert (found.family, found.model, found.stepping) == (0x41, 0xD40, 1)
+    assert found.slug.startswith("aarch64-family-65-model-3392-")

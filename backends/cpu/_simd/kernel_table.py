@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._compile.call_by_address import address_of
-from backends.cpu._compile.functions import Target, assembly_of_functions, compile_functions
+from backends.cpu._compile.functions import assembly_of_functions, compile_functions
 from backends.cpu._simd.dot_products import ROWS, compile_dots
 from backends.cpu._simd.kernel import KernelKey, tile_functions, tiles_of
 from backends.cpu._simd.packing import build_gather, compile_packs
@@ -60,6 +60,6 @@ def emit_tiles(key: KernelKey, module: ir.Module, fewest_vectors: int = 1) -> li
     return list(tile_functions(module, key, fewest_vectors).values())
 
 
-def assembly_of_tiles(key: KernelKey, target: Target | None = None) -> str:
-    """Return the assembly of the tiles of a kernel, for this processor or another one."""
-    return assembly_of_functions(functools.partial(emit_tiles, key), target)
+def assembly_of_tiles(key: KernelKey) -> str:
+    """Return the assembly of the tiles of a kernel."""
+    return assembly_of_functions(functools.partial(emit_tiles, key))
