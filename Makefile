@@ -78,7 +78,7 @@ MEND = $(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(
 help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	     /^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,export  PEERS=  CUPY=cuda12|cuda13  MPI=mpich|system  PUBLISH=1  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)

@@ -60,6 +60,7 @@ def run(files: list[str], options: list[str], minutes: float) -> str:
     environment = {**os.environ, "GEMM_HARNESS_CACHE": str(FOLDER / "kernels"), "PYTHONPATH": str(ROOT)}
     environment |= {"PYTHONPYCACHEPREFIX": str(FOLDER / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     log = FOLDER / "log.txt"
+    log.unlink(missing_ok=True)  # another run may still write to it
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
