@@ -97,14 +97,12 @@ def main() -> int:
     files, began = files_to_run(arguments.files, is_sample=arguments.sample), dt.datetime.now(dt.UTC)
     said = run(files, ["-k", NOT_IN_SAMPLE, *options] if arguments.sample else options, arguments.minutes)
     counted = count(files, said)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     passed, skipped = (sum(row[name] for row in counted.values()) for name in ("passed", "skipped"))
     failed = sum(len(row["failed"]) for row in counted.values())
     record = {
         "command": f"make test-aarch64 ARGS='{' '.join(sys.argv[1:])}'",
         "date": began.date().isoformat(),
         "minutes": round((dt.datetime.now(dt.UTC) - began).total_seconds() / 60),
-        "commit": commit[:8],
         "processor": os.environ.get("AARCH64_CPU", "max, SVE of 256 bits"),
         "passed": passed,
         "failed": failed,

@@ -84,7 +84,8 @@ def sums_of_row(dtype: np.dtype[Any], lanes: int, rows: int) -> int:
 def build_rows(semiring: Semiring, dtype: np.dtype[Any], lanes: int) -> Rows:
     """Return the functions on rows of `semiring` over `dtype`."""
     element, of_bools = numba.from_dtype(dtype), is_bool(dtype)
-    code = VectorCode(VectorUnit("row", (), lanes * dtype.itemsize, 1, 1, 1), dtype)
+    orders_nan = usable_units()[0].orders_nan
+    code = VectorCode(VectorUnit("row", (), lanes * dtype.itemsize, 1, 1, 1, orders_nan=orders_nan), dtype)
     row, zero = RowType(element, lanes), semiring.zero(dtype).item()
 
     @emits(row, types.intp)
