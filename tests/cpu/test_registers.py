@@ -187,8 +187,16 @@ def check_tile_of_arm(loop: list[str], vectors: int, semiring: str, dtype: str) 
     assert sum(loads.values()) + loads["ldp"] == vectors // (NEON.mr * NEON.nv) * (NEON.mr + NEON.nv)
 
 
-@pytest.mark.parametrize("processor", OF_ARM)
-@pytest.mark.parametrize(("semiring", "dtype"), OF_A_PAIR)
+# One processor by every product, and the others by two each.
+CASES = [
+    (processor, *product)
+    for i, processor in enumerate(OF_ARM)
+    for j, product in enumerate(OF_A_PAIR)
+    if processor == "neoverse-v1" or (i + j) % 5 == 0
+]
+
+
+@pytest.mark.parametrize(("processor", "semiring", "dtype"), CASES)
 def test_a_tile_of_arm_computes_in_registers_by_the_fewest_instructions(processor, semiring, dtype):
     check_tile_of_arm(*tile_of_arm(processor, semiring, dtype), semiring, dtype)
 
