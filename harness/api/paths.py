@@ -28,15 +28,20 @@ Computer Algorithms" (1974), section 5.6.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import math
 from typing import Any
 
-from harness.api import argk, choice, gemm, limits, predecessors
+import numpy as np
+
+from harness import arithmetic
+from harness.api import choice, limits, predecessors
 from harness.api.arrays import Arrays, as_array, is_masked, kind_of
 from harness.api.libraries.views import any_library
-from harness.dtypes import is_exact
+from harness.api.remembered.repeats import Recent
+from harness.api.steps import ByProducts
+from harness.dtypes import is_bool
 from harness.errors import ProblemError
+from harness.interface import ALIGNMENT, Closure, Findings
 from harness.problem import Problem
 from harness.scalars import as_count
 from harness.semiring import Semiring, as_semiring
@@ -46,6 +51,10 @@ METHODS = ("blocked", "squaring")
 
 # (+) selects, and (x) distributes over it for all values: the best path is made of best parts.
 CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
+
+
+# Closures that are kept ready: a few KiB of host memory each step.
+_MOST_CLOSERS = 64
 
 
 def shortest_paths(
@@ -170,83 +179,57 @@ def _closure(
     arrays = kind_of("closure", {"matrix": matrix})
     with arrays.in_force():
         best = _copy_of_matrix(arrays, matrix, semiring)
-        pivots = _check_method(method, block)
-        diagonal = best.reshape(-1)[:: best.shape[0] + 1]  # a view
-        semiring.add.ufunc(diagonal, semiring.one(best.dtype), out=diagonal)
-        steps = _Steps(arrays, best, semiring, backend, threads, return_predecessors)
-        steps.close(0, best.shape[0], best.shape[0] if method == "squaring" else pivots)
-        _check_cycles(arrays, best, semiring)
-        if steps.predecessors is None:
-            return best
-        if steps.an_edge_betters_the_one:
-            steps.untangle()
-        return best, steps.predecessors
+        vertices = _check_method(method, block)
+        choice.check_backend(backend)  # no vertices have no product that would
+        threads = limits.check_threads(threads)
+        before = arrays.empty(best.shape, np.dtype(np.int32)) if return_predecessors else None
+        if best.size:
+            closer = _closer(arrays, best, semiring, vertices, backend, threads, keeps=return_predecessors)
+            findings = closer(best, before)
+            _check(arrays, best, semiring, findings, matrix)
+            if before is not None and findings.betters:
+                _untangle(arrays, before, best, _copy_of_matrix(arrays, matrix, semiring))
+    return best if before is None else (best, before)
 
 
-class _Steps:
-    """Improve `best`, and its predecessors, in place, until it covers all paths through a range of vertices.
+_closers = Recent[Closure](lambda: _MOST_CLOSERS)
 
-    At first `best` holds the edges, with the one on the diagonal.
-    """
 
-    def __init__(
-        self, arrays: Arrays, best: Any, semiring: Semiring, backend: str, threads: int | None, with_predecessors: bool
-    ) -> None:
-        self._module, self._is_on_device, self._add = arrays.module, arrays.on_device, semiring.add.ufunc
-        self._best, self._other = best, arrays.empty(best.shape, best.dtype)
-        choice.check_backend(backend)  # one vertex has no product that would
-        limits.check_threads(threads)
-        options: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
-        self._gemm: Callable[..., Any] = functools.partial(gemm.gemm, **options)
-        self._gemm_argk: Callable[..., tuple[Any, Any]] = functools.partial(argk.gemm_argk, **options)
-        self.predecessors: Any = None
-        if with_predecessors:
-            self.weights = best.copy()
-            one = semiring.one(best.dtype)
-            self.an_edge_betters_the_one = bool((self._add(best, one) != one).any())
-            self.predecessors = predecessors.of_edges(arrays, best, semiring.zero(best.dtype))
+def _closer(
+    arrays: Arrays,
+    best: Any,
+    semiring: Semiring,
+    vertices: int | None,
+    backend: str,
+    threads: int | None,
+    *,
+    keeps: bool,
+) -> Closure:
+    """Return what closes such matrices; it is kept for further calls."""
+    n, count = best.shape[-1], math.prod(best.shape[:-2])
+    place = (best.device.id, best.data.ptr % ALIGNMENT) if arrays.on_device else None
+    key = n, count, semiring, best.dtype, vertices, backend, threads, keeps, place, arithmetic.is_native()
+    closer = _closers.get(key)
+    if closer is None:
+        problem = Problem(n, n, n, semiring, best.dtype)
+        chosen = choice.choose(problem, backend, arrays, count=threads)
+        if vertices != 0:
+            closer = chosen.prepare_closure(problem, count, vertices, limits.machine_of(threads), keeps=keeps)
+        if closer is None:
+            size = tuning_paths.PATHS_BLOCK if vertices is None else vertices
+            closer = ByProducts(arrays, problem, size, backend, threads)
+        _closers.put(key, closer)
+    return closer
 
-    def untangle(self) -> None:
-        """Move vertices from a circle back to the tree of their row; trees of a GPU are searched on the host."""
-        trees = (self.predecessors, self._best, self.weights)
-        on_host = tuple(x.get() for x in trees) if self._is_on_device else trees
-        predecessors.untangle(*on_host)
-        if self._is_on_device:
-            self.predecessors.set(on_host[0])
 
-    def close(self, begin: int, end: int, block: int) -> None:
-        """Let all paths from the vertices `begin` to `end` pass through these vertices."""
-        if end - begin <= block:
-            self._close_block(slice(begin, end))
-            return
-        middle = begin + -(-(end - begin) // (2 * block)) * block
-        first, last = slice(begin, middle), slice(middle, end)
-        self.close(begin, middle, block)
-        self._improve(last, first)
-        self.close(middle, end, block)
-        self._improve(first, last)
-
-    def _close_block(self, block: slice) -> None:
-        """Follow paths of up to twice as many edges inside the block, until nothing changes.
-
-        Paths have up to b - 1 edges. Up to b are followed, so that a cycle through all vertices shows on the diagonal.
-        """
-        for _ in range((block.stop - block.start - 1).bit_length()):
-            before = self._best[block].copy()
-            self._improve(block, block)
-            if self._module.array_equal(before, self._best[block]):
-                break
-
-    def _improve(self, rows: slice, pivots: slice) -> None:
-        """Compute ``D[rows] := D[rows] (+) D[rows, pivots] (x) D[pivots]``."""
-        best, out = self._best, self._other[rows]
-        if self.predecessors is None:
-            self._gemm(best[rows, pivots], best[pivots], best[rows], out=out)
-        else:
-            terms, which = self._gemm_argk(best[rows, pivots], best[pivots])
-            self._add(best[rows], terms, out=out)
-            predecessors.follow(self.predecessors, rows, pivots, out != best[rows], which)
-        best[rows] = out
+def _untangle(arrays: Arrays, before: Any, best: Any, weights: Any) -> None:
+    """Move vertices from a circle back to the tree of their row; trees of a GPU are searched on the host."""
+    n = best.shape[-1]
+    trees = [x.get() if arrays.on_device else x for x in (before, best, weights)]
+    for each in zip(*(x.reshape(-1, n, n) for x in trees), strict=True):
+        predecessors.untangle(*each)
+    if arrays.on_device:
+        before.set(trees[0])
 
 
 def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
@@ -259,43 +242,43 @@ def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
             fix="scipy.sparse.csgraph.csgraph_to_dense(graph, null_value=np.inf), or filled(np.inf)",
         )
     array = arrays.module.array(matrix if arrays.on_device else as_array("closure", "the matrix", matrix), order="C")
-    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+    if array.ndim < 2 or array.shape[-2] != array.shape[-1]:
         got = f"shape {array.shape}" if array.ndim else type(matrix).__name__
-        raise ProblemError("closure: the matrix is not square", expected="shape (n, n)", got=got)
-    n = array.shape[0]
+        raise ProblemError("closure: the matrix is not square", expected="shape (n, n) or (..., n, n)", got=got)
+    n = array.shape[-1]
     problem = Problem(n, n, n, semiring, array.dtype)
-    if not is_exact(array.dtype) and arrays.module.isnan(array).any():
-        row, column = (int(i) for i in arrays.module.argwhere(arrays.module.isnan(array))[0])
-        raise ProblemError(
-            "closure: an edge is NaN",
-            expected=f"a number, or {semiring.zero(problem.dtype)} where there is no edge",
-            got=f"NaN at [{row}, {column}]",
-            fix=f"matrix[np.isnan(matrix)] = {semiring.zero(problem.dtype)} if it means no edge",
-        )
+    if is_bool(array.dtype):  # of which any byte but 0 is true
+        return array.view(np.uint8) != 0
     return array.astype(problem.dtype, copy=False)
 
 
-def _check_method(method: str, block: int | None) -> int:
-    """Return how many vertices make a block."""
+def _check_method(method: str, block: int | None) -> int | None:
+    """Return how many vertices are closed at once: 0 if all, by squaring; None: as many as is fast."""
     if not isinstance(method, str) or method not in METHODS:
         raise ProblemError("closure: unknown method", expected=" or ".join(METHODS), got=repr(method))
-    if block is None:
-        return tuning_paths.PATHS_BLOCK
-    vertices = as_count(block)
-    if vertices is None:
+    vertices = None if block is None else as_count(block)
+    if block is not None and vertices is None:
         raise ProblemError("closure: block is not a number of vertices", expected="an integer >= 1", got=repr(block))
-    return vertices
+    return 0 if method == "squaring" else vertices
 
 
-def _check_cycles(arrays: Arrays, best: Any, semiring: Semiring) -> None:
-    """Raise if a path from a vertex to itself betters the empty one: going round again betters it without end."""
-    one = semiring.one(best.dtype)
-    better = arrays.module.flatnonzero(best.diagonal() != one)
-    if better.size:
-        vertex = int(better[0])
-        sign = {"min_plus": "negative", "max_plus": "positive"}[semiring.name]
+def _check(arrays: Arrays, best: Any, semiring: Semiring, findings: Findings, matrix: Any) -> None:
+    """Raise if an edge is NaN, or if a path from a vertex to itself betters the empty one, again and again."""
+    n, zero, one = best.shape[-1], semiring.zero(best.dtype), semiring.one(best.dtype)
+    if findings.nan >= 0:
+        at = [int(i) for i in np.unravel_index(findings.nan, best.shape)]
         raise ProblemError(
-            f"closure: vertex {vertex} lies on a {sign} cycle, so that no path through it is best",
+            "closure: an edge is NaN",
+            expected=f"a number, or {zero} where there is no edge",
+            got=f"NaN at {at}",
+            fix=f"matrix[np.isnan(matrix)] = {zero} if it means no edge",
+        )
+    if findings.cycle >= 0:
+        graph, vertex = divmod(findings.cycle, n)
+        sign = {"min_plus": "negative", "max_plus": "positive"}[semiring.name]
+        whose = f"vertex {vertex}" if best.ndim == 2 else f"vertex {vertex} of graph {graph}"
+        raise ProblemError(
+            f"closure: {whose} lies on a {sign} cycle, so that no path through it is best",
             expected=f"no cycle that betters {one}, the empty path",
-            got=f"{best[vertex, vertex]} or better from vertex {vertex} back to itself",
+            got=f"{best.reshape(-1, n, n)[graph, vertex, vertex]} or better from vertex {vertex} back to itself",
         )

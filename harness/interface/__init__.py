@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.errors import PlanError
 from harness.interface.abilities import Abilities, Shortcut
-from harness.interface.execution import ALIGNMENT, DeviceQueue, Execution, HostExecution, Repeat
+from harness.interface.execution import ALIGNMENT, Closure, DeviceQueue, Execution, Findings, HostExecution, Repeat
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands, write_result
@@ -23,8 +23,10 @@ from harness.surroundings import is_to_end
 __all__ = [
     "ALIGNMENT",
     "Backend",
+    "Closure",
     "DeviceQueue",
     "Execution",
+    "Findings",
     "HostExecution",
     "Nest",
     "Prepared",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.interface.execution import Execution
+from harness.interface.execution import Closure, Execution
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
@@ -171,6 +171,33 @@ class Abilities:
             C-ordered; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
             element, and -1 where the element is the semiring's zero.
         steps : int
+        """
+        return None
+
+    def prepare_closure(
+        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool
+    ) -> Closure | None:
+        """Prepare closures of square matrices, all steps in one call, or return None: they are made of products.
+
+        Asked where (+) selects and (x) distributes over it for all values, by `harness.closure`.
+
+        Parameters
+        ----------
+        problem : Problem
+            The product of one matrix by itself.
+        count : int
+            Matrices, one after the other in memory.
+        block : int or None
+            Most vertices that are closed at once; None: as many as is fast.
+        machine : Machine
+        keeps : bool
+            Whether predecessors are kept, see `harness.api.predecessors`.
+
+        Returns
+        -------
+        closure : callable or None
+            ``closure(best, before)`` closes the edges in `best`, in place, and makes the int32 array `before` their
+            predecessors. It is called with any arrays of these sizes, by several threads at once.
         """
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -52,6 +52,28 @@ class Execution(Protocol):
         arrays of other libraries then come as addresses, which is quicker.
         """
         return None
+
+
+class Findings(NamedTuple):
+    """What a closure finds in its matrices; places are indices of them as one flat array, -1 for none.
+
+    Attributes
+    ----------
+    nan : int
+        The first edge that is NaN.
+    betters : bool
+        Whether an edge is better than the one.
+    cycle : int
+        The first row whose element on the diagonal is better than the one.
+    """
+
+    nan: int
+    betters: bool
+    cycle: int
+
+
+# Closes C-ordered matrices in place, with their predecessors, or None.
+Closure = Callable[[Any, Any], Findings]
 
 
 class HostExecution(Execution):

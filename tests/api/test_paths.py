@@ -181,7 +181,7 @@ def test_a_positive_cycle_has_no_longest_path():
         (np.zeros((2, 3)), "not square"),
         ([[1, 2], [3]], "the matrix is no array"),
         (np.zeros(4), "not square"),
-        (np.zeros((2, 2, 2)), "not square"),
+        (np.zeros((2, 2, 3)), "not square"),
         (3.0, "not square"),
         (np.array([[0.0, np.nan], [1.0, 0.0]]), "an edge is NaN"),
         (np.zeros((2, 2), complex), "dtype"),

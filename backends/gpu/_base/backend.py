@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from backends.gpu._cuda import device
+from backends.gpu._paths.execution import GpuClosure
+from backends.gpu._paths.program import closure_program
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.operators import unsupported
@@ -15,7 +18,7 @@ from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
 from backends.gpu._simt.argk import argk_program
 from harness.errors import PlanError
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Closure, Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -120,6 +123,16 @@ class GpuBackend(Backend):
         sizes, steps, shifts = placed.batch(2 if is_at_once(plan.problem) else 0)
         matrices = (placed.matrix(name, steps[name]) for name in ("a", "b", "out", "which"))
         return GpuExecution(argk_program(dataclasses.replace(plan.problem, batch=sizes), *matrices), placed, shifts)
+
+    def prepare_closure(
+        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool
+    ) -> Closure | None:
+        """Prepare the launches of all steps; products are the backend's own, but for those with predecessors."""
+        planned = functools.cache(lambda product: self.plan(product, machine))
+        program = closure_program(
+            problem, count, block, lambda product, *matrices: self.program(planned(product), *matrices), keeps=keeps
+        )
+        return GpuClosure(program, problem.dtype, keeps=keeps)
 
     @abstractmethod
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:

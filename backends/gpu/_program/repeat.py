@@ -65,10 +65,7 @@ class GpuRepeat:
             packed = self._load(stream)
         try:
             addresses = [x.data.ptr for x in arrays]
-            if packed.scratch_bytes:
-                _launch_with_scratch(packed, addresses, stream, self._shifts)
-            else:
-                launch_all(packed, addresses, stream, self._shifts)
+            launch_with_scratch(packed, addresses, stream, self._shifts)
         finally:
             self._spare.append(packed)
         if placed is not None:
@@ -108,10 +105,13 @@ def begin_together(x: Any, y: Any) -> bool:
     return bool(x.data.ptr == y.data.ptr)
 
 
-def _launch_with_scratch(
-    packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None
+def launch_with_scratch(
+    packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None = None
 ) -> None:
-    """Launch with a new block of scratch, which belongs to the stream or to the graph that captures the call."""
+    """Launch with a new block of scratch, if any; it belongs to the stream, or to the graph that captures the call."""
+    if not packed.scratch_bytes:
+        launch_all(packed, addresses, stream, shifts)
+        return
     cuda, size = device.cupy().cuda, packed.scratch_bytes
     is_captured = device.is_capturing(stream)
     if is_captured:

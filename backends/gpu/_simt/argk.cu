@@ -10,6 +10,9 @@
 // The search has a launch of its own, since it waits for loads: a thread of the first kernel would do so for each of its
 // elements in turn.
 //
+// IMPROVES 1: C := C (+) A (x) B, and of each element that is thereby better its predecessor, in place: that of the first
+// pivot that attains it, from `before`, the predecessors of the rows of B. In between it holds the number of the tile.
+//
 //   BM, BN, BK, WM, WN, TM, TN, STAGES, BLOCKS   as in pipelined.cu
 //   SEARCHERS, SEARCHED_ROWS                     threads of a block that search, and the rows of C that it takes
 #include "semiring.cuh"
@@ -19,10 +22,23 @@
 #include "fragments.cuh"
 #include "async_tiles.cuh"
 
+#ifndef IMPROVES
+#define IMPROVES 0
+#endif
+
+#if IMPROVES
+// Numbers of tiles beside predecessors, of which -9999 is the least: none
+#define NUMBERED(tile) (-10000 - (tile))
+#define IMPROVES_PARAMETER , const int* __restrict__ before
+#else
+#define NUMBERED(tile) (tile)
+#define IMPROVES_PARAMETER
+#endif
+
 #define ARGK_PARAMETERS                                                                                           \
     const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ c, int *__restrict__ which, int m, int n, \
         int k, int lda, int ldb, int ldc, const T *__restrict__ extremes                                          \
-            BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(b) STEP_PARAMETERS(c) STEP_PARAMETERS(which)
+            BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(b) STEP_PARAMETERS(c) STEP_PARAMETERS(which) IMPROVES_PARAMETER
 
 // Sums := those of the `steps` steps of a tile alone.
 __device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* tile_b, int steps)
@@ -57,7 +73,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
 #pragma unroll
     for (int r = 0; r < TM; ++r)
 #pragma unroll
-        for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, places[r][s] = -1;
+        for (int s = 0; s < TN; ++s) {
+            totals[r][s] = ZERO, places[r][s] = -1;
+#if IMPROVES
+            const int i = tile.row + corner.row + row_of(r), j = tile.column + corner.column + column_of(s);
+            if (i < m && j < n) totals[r][s] = c[(long long)i * ldc + j];
+#endif
+        }
 
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
@@ -90,9 +112,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
 #pragma unroll
         for (int s = 0; s < TN; ++s) {
             const int i = tile.row + corner.row + row_of(r), j = tile.column + corner.column + column_of(s);
-            if (i >= m || j >= n) continue;
+            if (i >= m || j >= n || (IMPROVES && places[r][s] < 0)) continue;
             c[(long long)i * ldc + j] = totals[r][s];
-            which[(long long)i * n + j] = places[r][s];
+            which[(long long)i * n + j] = NUMBERED(places[r][s]);
         }
 }
 
@@ -109,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
     if (j >= n) return;
     for (int i = top + threadIdx.x / 32; i < bottom; i += SEARCHERS / 32) {
         int* const place = which + (long long)i * n + j;
-        const int tile = *place, begin = tile > 0 ? first + (tile - 1) * BK : 0, end = tile > 0 ? begin + BK : first;
+        const int tile = NUMBERED(*place), begin = tile > 0 ? first + (tile - 1) * BK : 0, end = tile > 0 ? begin + BK : first;
         if (tile < 0) continue;
         const T total = c[(long long)i * ldc + j], *row = a + (long long)i * lda;
         const T* column = b + (long long)begin * ldb + j;
@@ -117,6 +139,9 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
 #pragma unroll 4
         for (int p = begin; p < end && found < 0; ++p, column += ldb)
             if (MULTIPLY(row[p], *column) == total) found = p;
+#if IMPROVES
+        found = before[(long long)found * n + j];
+#endif
         *place = found;
     }
 }

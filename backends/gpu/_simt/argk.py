@@ -8,7 +8,7 @@ from __future__ import annotations
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.passes import add_extremes
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines
-from backends.gpu._program.program import Batch, Kernel, Matrix, Program, ceil_div
+from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._simt.copies import group_size, offset_type, width_of_copies
 from harness.plan import Launch
 from harness.problem import Problem
@@ -25,8 +25,14 @@ from harness.tuning.gpu.rungs import (
 WARP = 32
 
 
-def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Matrix) -> Program:
-    """Return the launches of ``out := a (x) b``, which write the k of each element to `which`."""
+def argk_program(
+    problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Matrix, before: Place | None = None
+) -> Program:
+    """Return the launches of ``out := a (x) b``, which write the k of each element to `which`.
+
+    With `before`, the predecessors of the rows of B, it is ``out := out (+) a (x) b``, and `which` holds predecessors:
+    those of elements that become better are written, of one product.
+    """
     program, tiles, itemsize = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
     if problem.products * problem.m * problem.n == 0:
         return program
@@ -38,8 +44,9 @@ def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Mat
     strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
     places, sizes = (a.place, b.place, out.place, which.place), (problem.m, problem.n, problem.k)
     along_batch, of_batch = (batch.grid, batch.arguments(a, b, out, which)) if batch else ((), ())
-    arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes, *of_batch
-    macros = _macros(tiles, a, b, itemsize) + batch_defines(batch)
+    of_paths = () if before is None else (before,)
+    arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes, *of_batch, *of_paths
+    macros = _macros(tiles, a, b, itemsize) + batch_defines(batch) + (as_defines({"IMPROVES": 1}) if of_paths else ())
     shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
     for form in forms:
         defines = semiring_defines(problem.semiring, problem.dtype, form=form) + macros

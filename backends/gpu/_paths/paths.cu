@@ -1,0 +1,206 @@
+// What a closure takes beside products: the beginning and the end, a block of pivots that is closed, and copies.
+//
+//   reset, begin, finish   D := D with the one on the diagonal; what is wrong with it goes to `findings`, on the device
+//   close_block   all paths of SIDE vertices or fewer through each other, by one block of threads
+//   close_rows    all other columns of their rows, by a block of threads for each WIDTH of them
+//   copy_values   columns that a product reads while its rows are written
+//
+// A thread has PER x PER elements in registers. For each pivot its row passes through shared memory, in two buffers by
+// turns, so that there is one barrier for each pivot. Of its column close_rows needs the values that it had at that moment:
+// close_block leaves them in `factors`, column after column. So both do what Floyd and Warshall's loop over pivots does
+// with whole rows, and where a path is strictly better, its predecessor is that of the pivot's path.
+//
+//   SIDE, WIDTH, PER   vertices of a block, columns of a strip, and elements along the side of a thread's tile
+//   PREDECESSORS       1: `before` is updated too; 0: it is not looked at
+//   ONE                the value of the empty path
+//
+// Source: Floyd (1962), Warshall (1962).
+#include "semiring.cuh"
+#include "memory.cuh"
+
+#define NO_PREDECESSOR (-9999)  // as scipy.sparse.csgraph has it
+#define PASS_THREADS 256
+
+// Where an edge is NaN; whether an edge betters the one; which vertex lies on a cycle that does.
+#define OF_NAN 0
+#define BETTERS 1
+#define OF_CYCLE 2
+typedef unsigned long long Place;
+
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) reset(Place* findings)
+{
+    if (threadIdx.x == 0) findings[OF_NAN] = findings[OF_CYCLE] = ~0ull, findings[BETTERS] = 0;
+}
+
+// `rows` of all matrices, n elements each.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) begin(T* d, int* before, int rows, int n, Place* findings)
+{
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        const int i = row % n;
+        const long long first = (long long)row * n;
+        bool betters = false;
+        for (int j = threadIdx.x; j < n; j += PASS_THREADS) {
+            T value = d[first + j];
+            if (!(value == value)) atomicMin(findings + OF_NAN, (Place)(first + j));
+            value = ADD(i == j ? (T)ONE : (T)ZERO, value);  // of a bool any byte becomes 0 or 1
+            d[first + j] = value;
+            betters = betters || ADD((T)ONE, value) != (T)ONE;
+#if PREDECESSORS
+            before[first + j] = i == j || value == (T)ZERO ? NO_PREDECESSOR : i;
+#endif
+        }
+        if (betters) findings[BETTERS] = 1;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) finish(const T* d, int rows, int n, Place* findings)
+{
+    for (int row = blockIdx.x * PASS_THREADS + threadIdx.x; row < rows; row += gridDim.x * PASS_THREADS)
+        if (d[(long long)row * n + row % n] != (T)ONE) atomicMin(findings + OF_CYCLE, (Place)row);
+}
+
+template <class E> struct alignas(sizeof(E) * PER < 16 ? sizeof(E) * PER : 16) Few {
+    E x[PER];
+};
+
+// The row of a pivot, for all threads.
+template <int COUNT> struct Row {
+    Few<T> values[COUNT];
+#if PREDECESSORS
+    Few<int> predecessors[COUNT];
+#endif
+};
+
+// The elements of a thread: rows from `i` and columns from `j`.
+struct Elements {
+    T x[PER][PER];
+#if PREDECESSORS
+    int of[PER][PER];
+#endif
+
+    // Of `rows` and `columns` that there are.
+    __device__ __forceinline__ void load(const T* d, const int* before, int i, int j, int rows, int columns, int ld)
+    {
+#pragma unroll
+        for (int r = 0; r < PER; ++r)
+#pragma unroll
+            for (int s = 0; s < PER; ++s) {
+                const bool is_inside = i + r < rows && j + s < columns;
+                const long long place = (long long)(i + r) * ld + j + s;
+                x[r][s] = is_inside ? d[place] : (T)ZERO;
+#if PREDECESSORS
+                of[r][s] = is_inside ? before[place] : NO_PREDECESSOR;
+#endif
+            }
+    }
+
+    // All but the columns from `begin` to `end`.
+    __device__ __forceinline__ void
+    store(T* d, int* before, int i, int j, int rows, int columns, int ld, int begin, int end) const
+    {
+#pragma unroll
+        for (int r = 0; r < PER; ++r)
+#pragma unroll
+            for (int s = 0; s < PER; ++s) {
+                if (i + r >= rows || j + s >= columns || (j + s >= begin && j + s < end)) continue;
+                const long long place = (long long)(i + r) * ld + j + s;
+                d[place] = x[r][s];
+#if PREDECESSORS
+                before[place] = of[r][s];
+#endif
+            }
+    }
+
+    template <int COUNT> __device__ __forceinline__ void publish(Row<COUNT>& row, int q, int at) const
+    {
+#pragma unroll
+        for (int s = 0; s < PER; ++s) row.values[at].x[s] = x[q][s];
+#if PREDECESSORS
+#pragma unroll
+        for (int s = 0; s < PER; ++s) row.predecessors[at].x[s] = of[q][s];
+#endif
+    }
+
+    template <int COUNT> __device__ __forceinline__ void improve(const Row<COUNT>& row, int at, const Few<T>& column)
+    {
+        const Few<T> values = row.values[at];
+#if PREDECESSORS
+        const Few<int> through = row.predecessors[at];
+#endif
+#pragma unroll
+        for (int r = 0; r < PER; ++r)
+#pragma unroll
+            for (int s = 0; s < PER; ++s) {
+#if PREDECESSORS
+                const T better = ADD(x[r][s], MULTIPLY(column.x[r], values.x[s]));
+                of[r][s] = better != x[r][s] ? through.x[s] : of[r][s];
+                x[r][s] = better;
+#else
+                T& c = x[r][s];
+                const T a = column.x[r], b = values.x[s];
+                COMBINE(c, a, b);
+#endif
+            }
+    }
+};
+
+constexpr int ALONG = SIDE / PER, ACROSS = WIDTH / PER;
+
+// Block g closes the matrix that begins at d + g * next.
+extern "C" __global__ void __launch_bounds__(ALONG* ALONG)
+    close_block(T* d, int* before, int size, int ld, long long next, T* factors, int leaves_factors)
+{
+    __shared__ Row<ALONG> rows[2];
+    __shared__ Few<T> columns[2][ALONG];
+    const int ty = threadIdx.x / ALONG, tx = threadIdx.x % ALONG;
+    d += blockIdx.x * next, before += blockIdx.x * next;
+    Elements mine;
+    mine.load(d, before, ty * PER, tx * PER, size, size, ld);
+    // loop over pivots
+    for (int p = 0; p * PER < size; ++p)
+#pragma unroll
+        for (int q = 0; q < PER; ++q) {
+            if (ty == p) mine.publish(rows[q % 2], q, tx);
+            if (tx == p) {
+                Few<T> column;
+#pragma unroll
+                for (int r = 0; r < PER; ++r) column.x[r] = mine.x[r][q];
+                columns[q % 2][ty] = column;
+                if (leaves_factors) ((Few<T>*)factors)[(p * PER + q) * ALONG + ty] = column;
+            }
+            __syncthreads();
+            mine.improve(rows[q % 2], tx, columns[q % 2][ty]);
+        }
+    mine.store(d, before, ty * PER, tx * PER, size, size, ld, size, size);
+}
+
+// `d` and `before` begin at the first column of the first of `size` rows, whose own columns are those from `first`.
+extern "C" __global__ void __launch_bounds__(ALONG* ACROSS)
+    close_rows(T* d, int* before, int size, int n, int first, const T* factors)
+{
+    __shared__ Row<ACROSS> rows[2];
+    DYNAMIC_SHARED(all_columns);
+    const int ty = threadIdx.x / ACROSS, tx = threadIdx.x % ACROSS, j = blockIdx.x * WIDTH + tx * PER;
+    const int steps = (size + PER - 1) / PER * PER;
+    Few<T>* const columns = (Few<T>*)all_columns;
+    for (int e = threadIdx.x; e < steps * ALONG; e += ALONG * ACROSS) columns[e] = ((const Few<T>*)factors)[e];
+    Elements mine;
+    mine.load(d, before, ty * PER, j, size, n, n);
+    __syncthreads();
+    // loop over pivots
+    for (int p = 0; p * PER < size; ++p)
+#pragma unroll
+        for (int q = 0; q < PER; ++q) {
+            if (ty == p) mine.publish(rows[q % 2], q, tx);
+            __syncthreads();
+            mine.improve(rows[q % 2], tx, columns[(p * PER + q) * ALONG + ty]);
+        }
+    mine.store(d, before, ty * PER, j, size, n, n, first, first + size);
+}
+
+extern "C" __global__ void __launch_bounds__(PASS_THREADS)
+    copy_values(const T* x, int ld, int rows, int columns, T* to, int ld_to)
+{
+    for (int i = blockIdx.x; i < rows; i += gridDim.x)
+        for (int j = threadIdx.x; j < columns; j += PASS_THREADS) to[(long long)i * ld_to + j] = x[(long long)i * ld + j];
+}

@@ -1,0 +1,157 @@
+"""A closure as a program: the steps of `harness.elimination` as launches, with products by a rung's own kernels.
+
+Everything stays on the device until the end, where the host reads what was found (`paths.cu`). Rows are improved in
+place. The columns of the pivots, which a product reads while its rows are written, are copied before. So the result
+does not depend on the order of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._passes.passes import add_extremes
+from backends.gpu._program.operators import literal, semiring_defines, two_steps
+from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.argk import argk_program
+from harness.elimination import Step, steps_of
+from harness.problem import Problem
+from harness.tuning.gpu.paths import PANEL, PASS_BLOCKS, PASS_THREADS, PER, WIDTH, sides
+
+_LINE = 128  # bytes that rows of copies begin at a multiple of
+INT = np.dtype(np.int32)
+# Returns the program of a product, of its problem and the matrices a, b, c and out.
+Multiply = Callable[..., Program]
+
+
+def closure_program(problem: Problem, count: int, block: int | None, multiply: Multiply, *, keeps: bool) -> Program:
+    """Return the launches that close `count` matrices in buffer "d", one after the other in memory.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one matrix by itself.
+    count : int
+    block : int or None
+        Most vertices that are closed at once; None: as many as is fast.
+    multiply : callable
+    keeps : bool
+        Whether buffer "before" holds their predecessors; else it is not looked at.
+    """
+    return _Closure(problem, count, block, multiply, keeps).program
+
+
+class _Closure:
+    def __init__(self, problem: Problem, count: int, block: int | None, multiply: Multiply, keeps: bool) -> None:
+        self._problem, self._multiply, self._keeps, self.program = problem, multiply, keeps, Program()
+        self._n, itemsize = problem.n, problem.dtype.itemsize
+        legal = sides(itemsize)
+        most = min(self._n, legal[-1], block or legal[-1])
+        self._side = next(side for side in legal if side >= most)
+        one = problem.semiring.one(problem.dtype)
+        assert one is not None
+        self._defines = semiring_defines(problem.semiring, problem.dtype) + as_defines(
+            {"ONE": literal(one, problem.dtype), "SIDE": self._side, "WIDTH": WIDTH, "PER": PER, "PREDECESSORS": keeps}
+        )
+        self._launch("reset", 1, Place("findings"))
+        rows = count * self._n
+        self._launch("begin", min(rows, PASS_BLOCKS), Place("d"), self._before(0), rows, self._n, Place("findings"))
+        steps = steps_of(self._n, most, PANEL)
+        if len(steps) == 1:
+            self._close(steps[0], 0, count)
+        else:
+            self._reserve(steps, count)
+            for matrix in range(count):
+                self._add_steps(steps, matrix * self._n**2)
+        blocks = min(ceil_div(rows, PASS_THREADS), PASS_BLOCKS)
+        self._launch("finish", blocks, Place("d"), rows, self._n, Place("findings"))
+
+    def _launch(
+        self, function: str, blocks: int, *arguments: object, threads: int = PASS_THREADS, shared: int = 0
+    ) -> None:
+        self.program.launch(Kernel("paths", self._defines, (threads,), shared, function), blocks, *arguments)
+
+    def _before(self, offset: int) -> Place:
+        return Place("before", offset) if self._keeps else Place("d")
+
+    def _reserve(self, steps: tuple[Step, ...], count: int) -> None:
+        """Reserve the columns of a block as they were when each was the pivot, and the copies of other columns."""
+        problem, program = self._problem, self.program
+        program.reserve("factors", self._side**2, problem.dtype)
+        program.reserve("panel", max(_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps), problem.dtype)
+        self._is_looked_at = not self._keeps and two_steps(problem.semiring, problem.dtype) is not None and count == 1
+        if self._is_looked_at:  # once: where edges have the sign that the fast form asks for, so have all paths
+            whole = Matrix(Place("d"), self._n)
+            add_extremes(program, problem, whole, whole)
+
+    def _add_steps(self, steps: tuple[Step, ...], offset: int) -> None:
+        for step in steps:
+            if step.closes:
+                self._close(step, offset)
+            elif step.rows == step.pivots:
+                self._close_rows(step, offset)
+            else:
+                self._improve(step, offset)
+
+    def _close(self, step: Step, offset: int, count: int = 1) -> None:
+        n, size = self._n, _size(step.pivots)
+        corner, is_all = offset + step.pivots.start * (n + 1), size == n
+        factors = Place("d" if is_all else "factors")
+        arguments = Place("d", corner), self._before(corner), size, n, np.int64(n * n), factors, int(not is_all)
+        self._launch("close_block", count, *arguments, threads=(self._side // PER) ** 2)
+
+    def _close_rows(self, step: Step, offset: int) -> None:
+        n, first = self._n, offset + step.pivots.start * self._n
+        arguments = Place("d", first), self._before(first), _size(step.rows), n, step.pivots.start, Place("factors")
+        threads, shared = self._side * WIDTH // PER**2, self._side**2 * self._problem.dtype.itemsize
+        self._launch("close_rows", ceil_div(n, WIDTH), *arguments, threads=threads, shared=shared)
+
+    def _whole_lines(self, columns: int) -> int:
+        """Return the leading dimension of a copy of so many columns."""
+        line = _LINE // self._problem.dtype.itemsize
+        return ceil_div(columns, line) * line
+
+    def _improve(self, step: Step, offset: int) -> None:
+        """Copy what is written meanwhile, and add the product."""
+        n, (m, k) = self._n, (_size(step.rows), _size(step.pivots))
+        d, first = self._matrix(offset + step.rows.start * n), offset + step.pivots.start * n
+        a, b = Matrix(Place("panel"), self._whole_lines(k)), self._matrix(first)
+        columns = Place("d", d.place.offset + step.pivots.start)
+        self._launch("copy_values", min(m, PASS_BLOCKS), columns, n, m, k, a.place, a.ld)
+        if self._keeps:
+            which = Matrix(self._before(d.place.offset), n)
+            self._take(argk_program(self._of(m, k), a, b, d, which, self._before(first)))
+        else:
+            self._take(self._multiply(self._of(m, k), a, b, d, d))
+
+    def _matrix(self, offset: int) -> Matrix:
+        itemsize = self._problem.dtype.itemsize
+        alignment = 16 if offset * itemsize % 16 == 0 else itemsize
+        return Matrix(Place("d", offset), self._n, alignment)
+
+    @functools.cache  # noqa: B019 lives as long as the program is made
+    def _of(self, m: int, k: int) -> Problem:
+        p = self._problem
+        return Problem(m, p.n, k, p.semiring, p.dtype, accumulate=not self._keeps)
+
+    def _take(self, product: Program) -> None:
+        """Append the launches of a product. All products use the same scratch, one after the other."""
+        program = self.program
+        program.steps += [step for step in product.steps if not (self._is_looked_at and _stem(step) == "extremes")]
+        for name, (elements, dtype) in product.scratch.items():
+            before, known = program.scratch.get(name, (0, dtype))
+            assert known == dtype, name
+            program.scratch[name] = (max(elements, before), dtype)
+        program.zeroed |= product.zeroed
+        program.alike = product.alike
+
+
+def _stem(step: object) -> str:
+    return str(getattr(getattr(step, "kernel", None), "stem", ""))
+
+
+def _size(range_: slice) -> int:
+    return int(range_.stop - range_.start)

@@ -1,0 +1,69 @@
+"""All pairs of best paths as a list of steps: which block of pivots is closed, which rows are improved by which pivots.
+
+A step improves rows by all paths through pivots K at once, in place::
+
+    D[rows, :]  :=  D[rows, :]  (+)  D[rows, K] (x) D[K, :]
+
+The list depends on sizes alone. To let all paths from a range of vertices pass through that range, it is cut into
+pieces: halves, or panels where halves are larger. Each piece is closed, and then improves the other rows of the range.
+A range of one block is closed by itself, and its rows are improved by it: of those, D[K, K] and D[K, :] are what they
+were before the step. All products together have n^3 pairs, most of them with k of a panel.
+
+Source: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2. By
+halves: D'Alberto and Nicolau, "R-Kleene" (2007).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    """A block of vertices that is closed, or rows that are improved by pivots.
+
+    Attributes
+    ----------
+    rows, pivots : slice
+        Equal, or with nothing in common.
+    closes : bool
+        Whether only paths inside of `pivots`, which are `rows`, are followed: of D[K, K] alone.
+    """
+
+    rows: slice
+    pivots: slice
+    closes: bool = False
+
+
+@functools.lru_cache(maxsize=64)
+def steps_of(n: int, block: int, panel: int) -> tuple[Step, ...]:
+    """Return the steps that close a matrix of `n` vertices.
+
+    Parameters
+    ----------
+    n : int
+    block : int
+        Most vertices that are closed at once.
+    panel : int
+        Most pivots of a product: it bounds the memory for copies of columns.
+    """
+    steps: list[Step] = []
+
+    def close(begin: int, end: int) -> None:
+        size = end - begin
+        if size <= block:
+            here = slice(begin, end)
+            steps.append(Step(here, here, closes=True))
+            if size < n:
+                steps.append(Step(here, here))
+            return
+        piece = min(-(-size // (2 * block)) * block, max(panel // block, 1) * block)
+        for first in range(begin, end, piece):
+            last = min(first + piece, end)
+            close(first, last)
+            others = (slice(begin, first), slice(last, end))
+            steps.extend(Step(rows, slice(first, last)) for rows in others if rows.start < rows.stop)
+
+    if n:
+        close(0, n)
+    return tuple(steps)

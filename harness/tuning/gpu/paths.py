@@ -1,0 +1,13 @@
+"""Sizes of closures on a GPU: the block that one multiprocessor closes, and the panels of products."""
+
+# Most pivots of a product: its k. The copy of their columns takes n times as many elements.
+PANEL = 2048
+# Elements along the side of a thread's tile in a block that is closed, and columns of a strip of its rows.
+PER, WIDTH = 4, 32
+# Threads and blocks of the other passes.
+PASS_THREADS, PASS_BLOCKS = 256, 4096
+
+
+def sides(itemsize: int) -> tuple[int, ...]:
+    """Return how many vertices a block may have: a thread of the largest keeps its elements in 64 registers."""
+    return (32, 64, 128) if itemsize <= 4 else (32, 64)
