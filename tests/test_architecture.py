@@ -23,6 +23,7 @@ FACADE = {"harness", "harness.__main__", "harness.paths"}
 NOUNS = {
     "arithmetic": set(),
     "dtypes": {"errors"},
+    "elimination": set(),
     "errors": set(),
     "machine": set(),
     "memory": set(),
@@ -92,7 +93,15 @@ LOADED_BY_NAME = {
 # Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.
 FLOORS = {
     "cpu": ("_vector _cache", "_threads", "_compile", "_ladder", "_simd", "_log_sum _mixed _argk _strassen", "_batch"),
-    "gpu": ("_cuda", "_program", "_passes", "_simt _tensor", "_base", "_residues _strassen _matrix_vector _tasks"),
+    "gpu": (
+        "_cuda",
+        "_program",
+        "_passes",
+        "_simt _tensor",
+        "_paths",
+        "_base",
+        "_residues _strassen _matrix_vector _tasks",
+    ),
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "jinja2")

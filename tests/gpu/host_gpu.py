@@ -78,9 +78,9 @@ class HostGpu(Cupy):
         filled.fill(value)
         return filled
 
-    def array(self, x: np.ndarray) -> Array:
+    def array(self, x: Any, order: Any = "K") -> Array:
         """Return a copy on the current GPU, not counted as allocated."""
-        return Array(x.copy(order="K"), self.current)
+        return Array(getattr(x, "values", x).copy(order=order), self.current)
 
     asarray = array
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from backends.gpu._paths import program as paths_program
-from harness import SEMIRINGS, Problem
+from harness import SEMIRINGS, Problem, ProblemError
 from harness.machine import detect
+from harness.paths import closure, shortest_paths
 from tests.gpu.host_kernels import BY_THE_SHIM
 from tests.gpu.on_cpu import RUNGS
 
@@ -95,3 +96,62 @@ def test_every_step_of_small_matrices(gpu, monkeypatch, semiring, dtype, keeps):
         assert (findings.nan, findings.cycle) == (-1, -1)
         if keeps:
             assert_paths(weights, best, before, semiring)
+
+
+def assert_closed(gpu, weights, semiring):
+    """Check whole calls, with predecessors and without."""
+    best, before = closure(gpu.array(weights), semiring, return_predecessors=True)
+    n = weights.shape[-1]
+    np.testing.assert_array_equal(best.get(), closure(gpu.array(weights), semiring).get())
+    for each in zip(*(x.reshape(-1, n, n) for x in (weights, best.get(), before.get())), strict=True):
+        np.testing.assert_array_equal(each[1], floyd_warshall(each[0], semiring))
+        assert_paths(*each, semiring)
+
+
+@pytest.mark.parametrize(
+    ("semiring", "dtype"),
+    [("min_plus", "float32"), ("lor_land", "bool"), ("min_plus", "int32"), ("min_plus", "float16")],
+)
+def test_whole_calls_with_ties_and_cycles_of_length_zero(gpu, semiring, dtype):
+    for n in (1, 20, 40, 140):
+        weights = edges(n, semiring, dtype, 3, density=0.1, high=2)
+        assert_closed(gpu, weights, semiring)
+        assert_closed(gpu, weights, semiring)  # remembered
+    batch = np.stack([edges(140, semiring, dtype, seed, density=0.03, high=2) for seed in range(6)])
+    assert_closed(gpu, batch.reshape(2, 3, 140, 140), semiring)
+
+
+def test_a_batch_of_small_graphs_is_closed_by_one_launch(gpu):
+    assert_closed(gpu, np.stack([edges(30, "min_plus", "float32", seed) for seed in range(7)]), "min_plus")
+    assert [function for function, _ in gpu.launches].count("close_block") == 2
+
+
+@pytest.mark.parametrize("name", ["gpu-naive", "gpu-bits", "gpu-paired"])
+def test_products_are_those_of_the_rung(gpu, monkeypatch, name):
+    monkeypatch.setattr(paths_program, "PANEL", 32)
+    semiring, dtype = {"gpu-bits": ("lor_land", "bool"), "gpu-paired": ("min_plus", "int16")}.get(name, KINDS[0])
+    for n in (64, 67):
+        weights = edges(n, semiring, dtype, n, density=0.1)
+        best, _, _ = close(gpu, weights, semiring, keeps=False, block=16, name=name)
+        np.testing.assert_array_equal(best, floyd_warshall(weights, semiring))
+
+
+def test_negative_edges_without_a_negative_cycle(gpu):
+    potential = np.random.default_rng(1).integers(-9, 9, 140)
+    for dtype in ("float32", "int32"):
+        weights = edges(140, "min_plus", dtype, 2, density=0.05, high=1)
+        is_edge = weights != SEMIRINGS["min_plus"].zero(weights.dtype)
+        weights[is_edge] += (potential[:, None] - potential[None, :])[is_edge].astype(dtype)
+        assert_closed(gpu, weights, "min_plus")
+
+
+def test_what_is_wrong_with_a_graph_is_found_at_the_end(gpu):
+    with pytest.raises(ProblemError, match="vertex 0 lies on a negative cycle"):
+        shortest_paths(gpu.array(-np.ones((140, 140), np.float32)))
+    cyclic, unknown = np.full((3, 40, 40), -np.inf), np.ones((2, 140, 140), np.float32)
+    cyclic[1, 2, 3] = cyclic[1, 3, 2] = 1.0
+    unknown[1, 3, 4] = np.nan
+    with pytest.raises(ProblemError, match="vertex 2 of graph 1 lies on a positive cycle"):
+        closure(gpu.array(cyclic), "max_plus")
+    with pytest.raises(ProblemError, match=r"NaN at \[1, 3, 4\]"):
+        shortest_paths(gpu.array(unknown))

@@ -129,8 +129,14 @@ class GpuBackend(Backend):
     ) -> Closure | None:
         """Prepare the launches of all steps; products are the backend's own, but for those with predecessors."""
         planned = functools.cache(lambda product: self.plan(product, machine))
+        whole = dataclasses.replace(problem, accumulate=True, batch=(count,))
         program = closure_program(
-            problem, count, block, lambda product, *matrices: self.program(planned(product), *matrices), keeps=keeps
+            problem,
+            count,
+            block,
+            lambda product, *matrices: self.program(planned(product), *matrices),
+            keeps=keeps,
+            at_once=count > 1 and is_at_once(whole) if keeps else self.dimensions_at_once(planned(whole)) > 0,
         )
         return GpuClosure(program, problem.dtype, keeps=keeps)
 

@@ -144,6 +144,11 @@ struct Elements {
     }
 };
 
+// The matrix of a block of threads: those of a batch lie along y and z of the grid, `next` elements apart.
+#define ENTER_MATRIX(count)                                       \
+    const long long matrix = blockIdx.z * gridDim.y + blockIdx.y; \
+    if (matrix >= count) return;
+
 constexpr int ALONG = SIDE / PER, ACROSS = WIDTH / PER;
 
 // Block g closes the matrix that begins at d + g * next.
@@ -153,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(ALONG* ALONG)
     __shared__ Row<ALONG> rows[2];
     __shared__ Few<T> columns[2][ALONG];
     const int ty = threadIdx.x / ALONG, tx = threadIdx.x % ALONG;
-    d += blockIdx.x * next, before += blockIdx.x * next;
+    d += blockIdx.x * next, before += blockIdx.x * next, factors += blockIdx.x * SIDE * SIDE;
     Elements mine;
     mine.load(d, before, ty * PER, tx * PER, size, size, ld);
     // loop over pivots
@@ -176,8 +181,10 @@ extern "C" __global__ void __launch_bounds__(ALONG* ALONG)
 
 // `d` and `before` begin at the first column of the first of `size` rows, whose own columns are those from `first`.
 extern "C" __global__ void __launch_bounds__(ALONG* ACROSS)
-    close_rows(T* d, int* before, int size, int n, int first, const T* factors)
+    close_rows(T* d, int* before, int size, int n, int first, const T* factors, int count, long long next)
 {
+    ENTER_MATRIX(count)
+    d += matrix * next, before += matrix * next, factors += matrix * SIDE * SIDE;
     __shared__ Row<ACROSS> rows[2];
     DYNAMIC_SHARED(all_columns);
     const int ty = threadIdx.x / ACROSS, tx = threadIdx.x % ACROSS, j = blockIdx.x * WIDTH + tx * PER;
@@ -199,8 +206,10 @@ extern "C" __global__ void __launch_bounds__(ALONG* ACROSS)
 }
 
 extern "C" __global__ void __launch_bounds__(PASS_THREADS)
-    copy_values(const T* x, int ld, int rows, int columns, T* to, int ld_to)
+    copy_values(const T* x, int ld, int rows, int columns, T* to, int ld_to, int count, long long next, long long next_to)
 {
+    ENTER_MATRIX(count)
+    x += matrix * next, to += matrix * next_to;
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
         for (int j = threadIdx.x; j < columns; j += PASS_THREADS) to[(long long)i * ld_to + j] = x[(long long)i * ld + j];
 }

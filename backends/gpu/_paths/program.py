@@ -15,7 +15,7 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.passes import add_extremes
 from backends.gpu._program.operators import literal, semiring_defines, two_steps
-from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._simt.argk import argk_program
 from harness.elimination import Step, steps_of
 from harness.problem import Problem
@@ -27,7 +27,9 @@ INT = np.dtype(np.int32)
 Multiply = Callable[..., Program]
 
 
-def closure_program(problem: Problem, count: int, block: int | None, multiply: Multiply, *, keeps: bool) -> Program:
+def closure_program(
+    problem: Problem, count: int, block: int | None, multiply: Multiply, *, keeps: bool, at_once: bool = False
+) -> Program:
     """Return the launches that close `count` matrices in buffer "d", one after the other in memory.
 
     Parameters
@@ -40,13 +42,18 @@ def closure_program(problem: Problem, count: int, block: int | None, multiply: M
     multiply : callable
     keeps : bool
         Whether buffer "before" holds their predecessors; else it is not looked at.
+    at_once : bool
+        Whether `multiply` takes problems of a batch: a launch then does its step of all matrices.
     """
-    return _Closure(problem, count, block, multiply, keeps).program
+    return _Closure(problem, count, block, multiply, keeps, at_once).program
 
 
 class _Closure:
-    def __init__(self, problem: Problem, count: int, block: int | None, multiply: Multiply, keeps: bool) -> None:
+    def __init__(
+        self, problem: Problem, count: int, block: int | None, multiply: Multiply, keeps: bool, at_once: bool
+    ) -> None:
         self._problem, self._multiply, self._keeps, self.program = problem, multiply, keeps, Program()
+        self._batch = Batch(count, count) if at_once and count > 1 else None
         self._n, itemsize = problem.n, problem.dtype.itemsize
         legal = sides(itemsize)
         most = min(self._n, legal[-1], block or legal[-1])
@@ -64,13 +71,18 @@ class _Closure:
             self._close(steps[0], 0, count)
         else:
             self._reserve(steps, count)
-            for matrix in range(count):
+            for matrix in range(1 if self._batch else count):
                 self._add_steps(steps, matrix * self._n**2)
         blocks = min(ceil_div(rows, PASS_THREADS), PASS_BLOCKS)
         self._launch("finish", blocks, Place("d"), rows, self._n, Place("findings"))
 
     def _launch(
-        self, function: str, blocks: int, *arguments: object, threads: int = PASS_THREADS, shared: int = 0
+        self,
+        function: str,
+        blocks: int | tuple[int, ...],
+        *arguments: object,
+        threads: int = PASS_THREADS,
+        shared: int = 0,
     ) -> None:
         self.program.launch(Kernel("paths", self._defines, (threads,), shared, function), blocks, *arguments)
 
@@ -80,8 +92,10 @@ class _Closure:
     def _reserve(self, steps: tuple[Step, ...], count: int) -> None:
         """Reserve the columns of a block as they were when each was the pivot, and the copies of other columns."""
         problem, program = self._problem, self.program
-        program.reserve("factors", self._side**2, problem.dtype)
-        program.reserve("panel", max(_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps), problem.dtype)
+        at_once = self._batch.count if self._batch else 1
+        program.reserve("factors", at_once * self._side**2, problem.dtype)
+        self._panel = max(_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps)
+        program.reserve("panel", at_once * self._panel, problem.dtype)
         self._is_looked_at = not self._keeps and two_steps(problem.semiring, problem.dtype) is not None and count == 1
         if self._is_looked_at:  # once: where edges have the sign that the fast form asks for, so have all paths
             whole = Matrix(Place("d"), self._n)
@@ -90,13 +104,13 @@ class _Closure:
     def _add_steps(self, steps: tuple[Step, ...], offset: int) -> None:
         for step in steps:
             if step.closes:
-                self._close(step, offset)
+                self._close(step, offset, self._batch.count if self._batch else 1)
             elif step.rows == step.pivots:
                 self._close_rows(step, offset)
             else:
                 self._improve(step, offset)
 
-    def _close(self, step: Step, offset: int, count: int = 1) -> None:
+    def _close(self, step: Step, offset: int, count: int) -> None:
         n, size = self._n, _size(step.pivots)
         corner, is_all = offset + step.pivots.start * (n + 1), size == n
         factors = Place("d" if is_all else "factors")
@@ -107,7 +121,13 @@ class _Closure:
         n, first = self._n, offset + step.pivots.start * self._n
         arguments = Place("d", first), self._before(first), _size(step.rows), n, step.pivots.start, Place("factors")
         threads, shared = self._side * WIDTH // PER**2, self._side**2 * self._problem.dtype.itemsize
-        self._launch("close_rows", ceil_div(n, WIDTH), *arguments, threads=threads, shared=shared)
+        along, of_batch = self._of_batch(n * n)
+        self._launch("close_rows", (ceil_div(n, WIDTH), *along), *arguments, *of_batch, threads=threads, shared=shared)
+
+    def _of_batch(self, *moves: int) -> tuple[tuple[int, ...], tuple[object, ...]]:
+        """Return the extents of a grid along y and z, and the arguments of ENTER_MATRIX and after it."""
+        batch = self._batch or Batch(1, 1)
+        return batch.grid, (batch.count, *map(np.int64, moves))
 
     def _whole_lines(self, columns: int) -> int:
         """Return the leading dimension of a copy of so many columns."""
@@ -118,24 +138,25 @@ class _Closure:
         """Copy what is written meanwhile, and add the product."""
         n, (m, k) = self._n, (_size(step.rows), _size(step.pivots))
         d, first = self._matrix(offset + step.rows.start * n), offset + step.pivots.start * n
-        a, b = Matrix(Place("panel"), self._whole_lines(k)), self._matrix(first)
-        columns = Place("d", d.place.offset + step.pivots.start)
-        self._launch("copy_values", min(m, PASS_BLOCKS), columns, n, m, k, a.place, a.ld)
+        a, b = Matrix(Place("panel"), self._whole_lines(k), next=(0, self._panel)), self._matrix(first)
+        columns, (along, of_batch) = Place("d", d.place.offset + step.pivots.start), self._of_batch(n * n, self._panel)
+        self._launch("copy_values", (min(m, PASS_BLOCKS), *along), columns, n, m, k, a.place, a.ld, *of_batch)
         if self._keeps:
-            which = Matrix(self._before(d.place.offset), n)
-            self._take(argk_program(self._of(m, k), a, b, d, which, self._before(first)))
+            which, before = (x._replace(place=self._before(x.place.offset)) for x in (d, b))
+            self._take(argk_program(self._of(m, k), a, b, d, which, before))
         else:
             self._take(self._multiply(self._of(m, k), a, b, d, d))
 
     def _matrix(self, offset: int) -> Matrix:
         itemsize = self._problem.dtype.itemsize
-        alignment = 16 if offset * itemsize % 16 == 0 else itemsize
-        return Matrix(Place("d", offset), self._n, alignment)
+        is_aligned = offset * itemsize % 16 == 0 and (self._batch is None or self._n**2 * itemsize % 16 == 0)
+        return Matrix(Place("d", offset), self._n, 16 if is_aligned else itemsize, next=(0, self._n**2))
 
     @functools.cache  # noqa: B019 lives as long as the program is made
     def _of(self, m: int, k: int) -> Problem:
         p = self._problem
-        return Problem(m, p.n, k, p.semiring, p.dtype, accumulate=not self._keeps)
+        batch = (self._batch.count,) if self._batch else ()
+        return Problem(m, p.n, k, p.semiring, p.dtype, accumulate=not self._keeps, batch=batch)
 
     def _take(self, product: Program) -> None:
         """Append the launches of a product. All products use the same scratch, one after the other."""

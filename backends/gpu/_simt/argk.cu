@@ -29,7 +29,7 @@
 #if IMPROVES
 // Numbers of tiles beside predecessors, of which -9999 is the least: none
 #define NUMBERED(tile) (-10000 - (tile))
-#define IMPROVES_PARAMETER , const int* __restrict__ before
+#define IMPROVES_PARAMETER , const int *__restrict__ before STEP_PARAMETERS(before)
 #else
 #define NUMBERED(tile) (tile)
 #define IMPROVES_PARAMETER
@@ -125,6 +125,9 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
     if (!is_chosen(extremes)) return;
     ENTER_GEMM
     MOVE_TO_PRODUCT(which)
+#if IMPROVES
+    MOVE_TO_PRODUCT(before)
+#endif
     const int strips = (n + 31) / 32, j = blockIdx.x % strips * 32 + threadIdx.x % 32;
     const int top = blockIdx.x / strips * SEARCHED_ROWS, bottom = min(top + SEARCHED_ROWS, m);
     const int first = k - (k - 1) / BK * BK;  // steps of the first tile

@@ -5,10 +5,14 @@ The arrays stay where they are: host arrays are uploaded and both results come b
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.passes import add_extremes
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines
-from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._program.program import Batch, Kernel, Matrix, Program, ceil_div
 from backends.gpu._simt.copies import group_size, offset_type, width_of_copies
 from harness.plan import Launch
 from harness.problem import Problem
@@ -26,12 +30,12 @@ WARP = 32
 
 
 def argk_program(
-    problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Matrix, before: Place | None = None
+    problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Matrix, before: Matrix | None = None
 ) -> Program:
     """Return the launches of ``out := a (x) b``, which write the k of each element to `which`.
 
     With `before`, the predecessors of the rows of B, it is ``out := out (+) a (x) b``, and `which` holds predecessors:
-    those of elements that become better are written, of one product.
+    those of elements that become better are written.
     """
     program, tiles, itemsize = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
     if problem.products * problem.m * problem.n == 0:
@@ -44,7 +48,9 @@ def argk_program(
     strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
     places, sizes = (a.place, b.place, out.place, which.place), (problem.m, problem.n, problem.k)
     along_batch, of_batch = (batch.grid, batch.arguments(a, b, out, which)) if batch else ((), ())
-    of_paths = () if before is None else (before,)
+    of_paths: tuple[Any, ...] = ()
+    if before is not None:
+        of_paths = before.place, *(map(np.int64, before.next) if batch else ())
     arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes, *of_batch, *of_paths
     macros = _macros(tiles, a, b, itemsize) + batch_defines(batch) + (as_defines({"IMPROVES": 1}) if of_paths else ())
     shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
