@@ -59,6 +59,15 @@ def test_integers_that_cannot_overflow_take_plain_sums_and_the_others_careful_on
         assert_argk("min_plus", a, b)
 
 
+@pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
+def test_floats_of_one_sign_take_two_steps_at_once_and_the_others_one(semiring, rng):
+    sign = 1 if semiring == "min_plus" else -1
+    for low, k in ((0, 13), (0, 40), (-5, 13), (-5, 40)):
+        a, b = (sign * rng.integers(low, 9, shape).astype(np.float32) for shape in ((9, k), (k, 11)))
+        a[rng.random(a.shape) < 0.3] = sign * np.inf
+        assert_argk(semiring, a, b)
+
+
 def test_without_terms_there_is_no_k():
     product, which = argk("min_plus", np.empty((3, 0)), np.empty((0, 2)))
     assert (product == np.inf).all()

@@ -45,12 +45,12 @@ __device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* t
 {
     sums.clear();
     if (IS_LONG || (K_TAIL == LIMIT && steps < BK)) return sums.combine_steps(tile_a, tile_b, steps);
-    Fragment fragments[2];  // of this step, and of the next
+    Fragment fragments[2];  // of these steps, and of the next
     fragments[0].read(tile_a, tile_b);
     // loop over steps of a tile
 #pragma unroll
-    for (int p = 0; p < BK; ++p) {
-        const int now = p % 2, next = p + 1;
+    for (int p = 0; p < BK; p += STEPS) {
+        const int now = p / STEPS % 2, next = p + STEPS;
         if (next < BK) fragments[1 - now].read(tile_a + next * STRIDE_A, tile_b + next * STRIDE_B);
         sums.combine(fragments[now]);
     }
@@ -119,7 +119,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
 }
 
 // `which`: from the number of a tile to the first step that equals the element. A warp takes 32 elements of a row: its
-// lanes share a row of A, and those of the same tile rows of B.
+// lanes share a row of A, and those of the same tile rows of B. Blocks that run together take the same columns, since the
+// loads of B are scattered: its columns stay in the cache of a multiprocessor.
 extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
@@ -128,8 +129,9 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
 #if IMPROVES
     MOVE_TO_PRODUCT(before)
 #endif
-    const int strips = (n + 31) / 32, j = blockIdx.x % strips * 32 + threadIdx.x % 32;
-    const int top = blockIdx.x / strips * SEARCHED_ROWS, bottom = min(top + SEARCHED_ROWS, m);
+    const int parts = (m + SEARCHED_ROWS - 1) / SEARCHED_ROWS;
+    const int j = blockIdx.x / parts * 32 + threadIdx.x % 32;
+    const int top = blockIdx.x % parts * SEARCHED_ROWS, bottom = min(top + SEARCHED_ROWS, m);
     const int first = k - (k - 1) / BK * BK;  // steps of the first tile
     if (j >= n) return;
     for (int i = top + threadIdx.x / 32; i < bottom; i += SEARCHERS / 32) {

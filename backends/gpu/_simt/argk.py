@@ -11,7 +11,7 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.passes import add_extremes
-from backends.gpu._program.operators import Form, batch_defines, semiring_defines
+from backends.gpu._program.operators import Form, batch_defines, has_fast_form, semiring_defines
 from backends.gpu._program.program import Batch, Kernel, Matrix, Program, ceil_div
 from backends.gpu._simt.copies import group_size, offset_type, width_of_copies
 from harness.plan import Launch
@@ -42,7 +42,7 @@ def argk_program(
         return program
     batch = Batch.of(problem.batch)
     forms, extremes = [Form.ANY], a.place
-    if problem.semiring.absorbs(problem.dtype) and problem.pairs and not batch and is_scanned(problem):
+    if has_fast_form(problem.semiring, problem.dtype) and problem.pairs and not batch and is_scanned(problem):
         forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
     strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
