@@ -92,7 +92,15 @@ LOADED_BY_NAME = {
 }
 # Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.
 FLOORS = {
-    "cpu": ("_vector _cache", "_threads", "_compile", "_ladder", "_simd", "_log_sum _mixed _argk _strassen", "_batch"),
+    "cpu": (
+        "_vector _cache",
+        "_threads",
+        "_compile",
+        "_ladder",
+        "_simd _paths",
+        "_log_sum _mixed _argk _strassen",
+        "_batch",
+    ),
     "gpu": (
         "_cuda",
         "_program",

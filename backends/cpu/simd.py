@@ -43,6 +43,7 @@ from backends.cpu._batch.product import run_of_batch
 from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
+from backends.cpu._paths.block import build_close_block
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.block_tracker import BLOCK
@@ -191,6 +192,11 @@ class Simd(Backend):
         if not problem.batch or problem.of_one().pairs > tuning_batches.ARGK_PAIRS:
             return None
         return HostExecution(operands, prepare_argk(problem.semiring, operands.a, operands.b, operands.out, argk))
+
+    def close_block(self, problem: Problem) -> Callable[[Any], None]:
+        """Close by Floyd and Warshall's three loops, compiled."""
+        close_block: Callable[[Any], None] = build_close_block(problem.semiring, problem.dtype)
+        return close_block
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""

@@ -217,7 +217,7 @@ def _closer(
             closer = chosen.prepare_closure(problem, count, vertices, limits.machine_of(threads), keeps=keeps)
         if closer is None:
             size = tuning_paths.PATHS_BLOCK if vertices is None else vertices
-            closer = ByProducts(arrays, problem, size, backend, threads)
+            closer = ByProducts(arrays, problem, size, backend, threads, chosen.close_block(problem))
         _closers.put(key, closer)
     return closer
 

@@ -25,9 +25,20 @@ class ByProducts:
         Most vertices that are closed at once. 0: all are one block, ``D := D (x) D`` until nothing changes.
     backend, threads
         As in `harness.gemm`.
+    close_block : callable or None
+        As `Backend.close_block` returns it.
     """
 
-    def __init__(self, arrays: Arrays, problem: Problem, block: int, backend: str, threads: int | None) -> None:
+    def __init__(
+        self,
+        arrays: Arrays,
+        problem: Problem,
+        block: int,
+        backend: str,
+        threads: int | None,
+        close_block: Callable[[Any], None] | None,
+    ) -> None:
+        self._close_block = close_block
         self._module, self._add, self._block = arrays.module, problem.semiring.add.ufunc, block
         self._zero, self._one = problem.semiring.zero(problem.dtype), problem.semiring.one(problem.dtype)
         self._arrays, self._n = arrays, problem.n
@@ -55,9 +66,15 @@ class ByProducts:
             self._square(Step(slice(0, self._n), slice(0, self._n)), best, before)
             return
         for step in steps_of(self._n, self._block, self._n):
-            if step.closes:
+            if step.closes and before is None and self._close_block is not None:
+                block = best[step.rows, step.pivots].copy()
+                self._close_block(block)
+                best[step.rows, step.pivots] = block
+            elif step.closes:
                 self._square(step, best, before)
-            elif step.rows != step.pivots or before is None:
+            elif before is None:
+                self._improve_in_place(step, best)
+            elif step.rows != step.pivots:
                 self._improve(step, slice(None), best, before)
 
     def _square(self, step: Step, best: Any, before: Any) -> None:
@@ -72,12 +89,17 @@ class ByProducts:
             if not self._improve(step, columns, best, before):
                 break
 
+    def _improve_in_place(self, step: Step, best: Any) -> None:
+        """Improve the rows by a product that is written over them; only what it would overwrite is copied before."""
+        target, a, b = best[step.rows], best[step.rows, step.pivots].copy(), best[step.pivots]
+        self._gemm(a, b.copy() if step.rows == step.pivots else b, target, out=target)
+
     def _improve(self, step: Step, columns: slice, best: Any, before: Any) -> bool:
         """Improve those columns of the rows, and return whether anything changed."""
         target, a, b = best[step.rows, columns], best[step.rows, step.pivots], best[step.pivots, columns]
         if before is None:
             improved = self._gemm(a, b, target)
-            has_changed = step.rows != step.pivots or not self._module.array_equal(improved, target)
+            has_changed = not self._module.array_equal(improved, target)
         else:
             terms, which = self._gemm_argk(a, b)
             improved = self._add(target, terms)
