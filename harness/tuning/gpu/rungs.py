@@ -45,9 +45,8 @@ TILED = Launch(bm=32, bn=32, bk=32)
 # 1024 and 4096:
 #   float32   97, 4503    64x64x16 159, 7940    64x128x16 164, 7803   128x128x16 269, 8225   8, 32 steps: 4 to 26 % more
 #   float64  222, 12956   64x32x16 317, 17254   64x64x16 328, 18462   128x64x16 320, 19309
-# The tile of 4 bytes is 64x128x16 with at most 128 registers a thread, so that a multiprocessor holds two blocks: by the
-# machine code 2.0 instructions a pair where two steps are one, else 2.5, and nothing spilled. With 252 registers, as the
-# compiler takes unasked, 64x64x16 has half as many warps.
+# Of 4 bytes 64x128x16, with at most 128 registers a thread, so that a multiprocessor holds two blocks (lab page
+# 2026-11-28-paths).
 # A search by 256 threads in 64 rows of 32 elements.
 ARGK_SEARCHERS, ARGK_SEARCHED_ROWS, ARGK_GROUP, ARGK_BLOCKS = 256, 64, 8, 2
 ARGK_TILES = {
