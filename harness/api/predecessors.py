@@ -22,10 +22,64 @@ from typing import Any
 
 import numpy as np
 
-from harness.api.arrays import Arrays
+from harness.api.arrays import Arrays, as_array, kind_of
+from harness.errors import ProblemError
+from harness.scalars import as_count
 from harness.semiring import Scalar
 
 NO_PREDECESSOR = -9999  # as scipy.sparse.csgraph has it, whose functions walk these arrays too
+
+
+def path(predecessors: Any, i: int, j: int) -> list[int]:
+    """Return the vertices of a best path from i to j, both included, by the predecessors of all paths.
+
+    Parameters
+    ----------
+    predecessors : (n, n) array of integers
+        As `shortest_paths` returns it, or a function of ``scipy.sparse.csgraph``.
+    i, j : int
+
+    Returns
+    -------
+    vertices : list of int
+        Empty if there is no path; i alone if j is i.
+
+    Raises
+    ------
+    ProblemError
+        If `predecessors` is no square matrix of integers, i or j no vertex, or the predecessors do not lead to i.
+
+    Examples
+    --------
+    >>> path(np.array([[-9999, 2, 0], [-9999, -9999, 1], [-9999, 2, -9999]]), 0, 1)
+    [0, 2, 1]
+    """
+    arrays = kind_of("path", {"predecessors": predecessors})
+    with arrays.in_force():
+        given = predecessors if arrays.on_device else as_array("path", "predecessors", predecessors)
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or given.dtype.kind not in "iu":
+            got = f"{given.dtype} of shape {given.shape}"
+            raise ProblemError(
+                "path: predecessors is no matrix of them", expected="an (n, n) array of integers", got=got
+            )
+        n = given.shape[0]
+        for name, vertex in (("i", i), ("j", j)):
+            if as_count(vertex, least=0, most=n - 1) is None:
+                raise ProblemError(
+                    f"path: {name} is no vertex", expected=f"an integer from 0 to {n - 1}", got=repr(vertex)
+                )
+        row = given[i].tolist()
+    vertices = [int(j)]
+    while vertices[-1] != i:
+        before = row[vertices[-1]]
+        if before == NO_PREDECESSOR and len(vertices) == 1:
+            return []
+        if not 0 <= before < n or len(vertices) == n:
+            raise ProblemError(
+                f"path: from {j} the predecessors do not lead to {i}", expected="a tree in each row", got=row
+            )
+        vertices.append(before)
+    return vertices[::-1]
 
 
 def of_edges(arrays: Arrays, weights: Any, zero: Scalar) -> Any:

@@ -6,7 +6,7 @@ from scipy.sparse import csgraph, csr_array
 
 from harness import BackendUnavailable, ProblemError
 from harness.api import predecessors
-from harness.paths import CLOSED, METHODS, closure, shortest_paths
+from harness.paths import CLOSED, METHODS, closure, path, shortest_paths
 from tests._support.bools import assert_bools, bools_of_any_byte, truth
 
 BACKEND = "cpu-numpy"
@@ -338,6 +338,36 @@ def test_random_floats_walk_to_their_distance_but_for_rounding(rng):
     weights = np.where(rng.random((50, 50)) < 0.2, rng.random((50, 50)), np.inf)
     distances, before = shortest_paths(weights, block=16, return_predecessors=True)
     assert_paths(weights, distances, before, np.inf, tolerance=50 * np.finfo(float).eps * 50)
+
+
+def test_a_path_is_scipys_and_its_edges_sum_to_the_distance(rng):
+    weights = np.where(rng.random((40, 40)) < 0.05, rng.random((40, 40)), np.inf)
+    distances, before = csgraph.shortest_path(csgraph.csgraph_from_dense(weights, np.inf), return_predecessors=True)
+    for i, j in np.ndindex(40, 40):
+        vertices = path(before, i, j)
+        if i == j or np.isinf(distances[i, j]):
+            assert vertices == ([i] if i == j else [])
+        else:
+            assert (vertices[0], vertices[-1]) == (i, j)
+            assert np.isclose(weights[vertices[:-1], vertices[1:]].sum(), distances[i, j])
+
+
+@pytest.mark.parametrize(
+    ("before", "i", "j", "message"),
+    [
+        (np.zeros((2, 3), int), 0, 1, "predecessors is no matrix"),
+        (np.zeros((2, 2)), 0, 1, "predecessors is no matrix"),
+        ([[0, 1], [1, 0]], 0, 1, "from 1 the predecessors do not lead to 0"),
+        (np.zeros((2, 2), int), 2, 1, "i is no vertex"),
+        (np.zeros((2, 2), int), 0, -1, "j is no vertex"),
+        (np.array([[-9999, 2, 1]] * 3), 0, 1, "from 1 the predecessors do not lead to 0"),
+        (np.array([[-9999, 7, 1]] * 3), 0, 1, "do not lead to 0"),
+        (np.array([[-9999, -9999, 1]] * 3), 0, 2, "do not lead to 0"),
+    ],
+)
+def test_a_path_of_what_are_no_predecessors_is_refused(before, i, j, message):
+    with pytest.raises(ProblemError, match=f"^path: .*{message}"):
+        path(before, i, j)
 
 
 def test_predecessors_of_no_vertices_and_of_one():
