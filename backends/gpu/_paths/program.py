@@ -19,7 +19,7 @@ from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program,
 from backends.gpu._simt.argk import argk_program
 from harness.elimination import Step, steps_of
 from harness.problem import Problem
-from harness.tuning.gpu.paths import PANEL, PASS_BLOCKS, PASS_THREADS, PER, WIDTH, sides
+from harness.tuning.gpu.paths import BLOCK, PANEL, PASS_BLOCKS, PASS_THREADS, PER, WIDTH, sides
 
 _LINE = 128  # bytes that rows of copies begin at a multiple of
 INT = np.dtype(np.int32)
@@ -56,7 +56,7 @@ class _Closure:
         self._batch = Batch(count, count) if at_once and count > 1 else None
         self._n, itemsize = problem.n, problem.dtype.itemsize
         legal = sides(itemsize)
-        most = min(self._n, legal[-1], block or legal[-1])
+        most = min(self._n, legal[-1], block or (BLOCK if self._n > legal[-1] else legal[-1]))
         self._side = next(side for side in legal if side >= most)
         one = problem.semiring.one(problem.dtype)
         assert one is not None

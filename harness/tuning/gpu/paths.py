@@ -2,6 +2,8 @@
 
 # Most pivots of a product: its k. The copy of their columns takes n times as many elements.
 PANEL = 2048
+# Vertices of a block, of a graph that has several (docs/lab/2026-11-28-paths.md).
+BLOCK = 64
 # Elements along the side of a thread's tile in a block that is closed, and columns of a strip of its rows.
 PER, WIDTH = 4, 32
 # Threads and blocks of the other passes.
