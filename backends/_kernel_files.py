@@ -15,7 +15,6 @@ A pickle can run code when it is loaded: only a folder and files that belong to 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import stat
@@ -26,12 +25,19 @@ from pathlib import Path
 
 from harness.surroundings import is_there
 
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # Windows: nobody takes turns, which only save work
+    flock = None
+
 VARIABLE = "GEMM_HARNESS_CACHE"
 MAGIC = b"GEMM kernel 1\n"
 LARGEST_BYTES = 256 << 20  # of one folder
 _KEPT_BYTES = LARGEST_BYTES // 4 * 3  # left after a clearing, so that it is not due again at once
 _ABANDONED_S = 3600.0  # a file that is still being written is younger
 _SUFFIX, _UNFINISHED, _TURN = ".kernel", ".part", ".turn.part"
+# A link is not followed, nor a pipe waited for. Windows has neither flag.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST_WAIT_S, _LOOK_AGAIN_S = 120.0, 0.02  # for another process that makes an entry: it may have been stopped
 
 
@@ -114,7 +120,7 @@ def turn(folder: Path | None, name: str) -> Iterator[None]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _is_mine(folder.stat()):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
             _lock(descriptor)
     except OSError:
         pass
@@ -129,9 +135,9 @@ def turn(folder: Path | None, name: str) -> Iterator[None]:
 def _lock(descriptor: int) -> None:
     """Lock a file, or give up when it has taken too long."""
     latest = time.monotonic() + _LONGEST_WAIT_S
-    while time.monotonic() < latest:
+    while flock is not None and time.monotonic() < latest:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(descriptor, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             time.sleep(_LOOK_AGAIN_S)
         else:
@@ -143,11 +149,11 @@ def _head(name: str, payload: bytes) -> bytes:
 
 
 def _is_mine(status: os.stat_result) -> bool:
-    return status.st_uid == os.geteuid()
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()  # Windows: a user's folder is that user's alone
 
 
 def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    return os.open(path, flags | _NO_LINK)
 
 
 def _make_room(folder: Path) -> None:

@@ -10,9 +10,12 @@ import os
 import platform
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from harness.surroundings import processors
 
 VERSION = "0.1.0"  # of the harness; as in pyproject.toml
 _PACKAGES = (
@@ -143,20 +146,24 @@ class Machine:
 
 @functools.cache
 def detect() -> Machine:
-    """Read the facts of this machine, once per process."""
+    """Read the facts of this machine, once per process. What its system does not tell is 0 or empty."""
     info = _CPUINFO.read_text(errors="replace") if _CPUINFO.exists() else ""
-    flags = set(_first_field(info, "flags", "Features").split())
-    caches = _cache_sizes()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    known = {} if info else _sysctl()
+    flags = {*_first_field(info, "flags", "Features").split(), *_features(known)}
+    caches = _cache_sizes() or _cache_sizes_in(known)
+    cores = len(processors())
     return Machine(
-        cpu=_first_field(info, "model name", "Hardware") or platform.processor() or platform.machine(),
+        cpu=_first_field(info, "model name", "Hardware")
+        or known.get("machdep.cpu.brand_string")
+        or platform.processor()
+        or platform.machine(),
         cores=cores,
         threads=cores,
         l1d=caches.get(1, 0),
         l2=caches.get(2, 0),
         l3=caches.get(3, 0),
         simd=tuple(name for name in _SIMD if name in flags),
-        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory=_memory(),
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
         packages=_versions(),
@@ -228,6 +235,48 @@ def _cache_sizes() -> dict[int, int]:
     return sizes
 
 
+def _sysctl() -> dict[str, str]:
+    """Return what macOS knows of its processor and memory, by name; empty where there is no such program."""
+    program = shutil.which("sysctl")
+    lines = _output([program, "hw", "machdep.cpu"]) if program else []
+    return {name: value.strip() for name, mark, value in (line.partition(":") for line in lines) if mark}
+
+
+def _features(known: dict[str, str]) -> Iterator[str]:
+    """Yield the vector extensions in what `_sysctl` returned: ``hw.optional.neon: 1``, ``hw.optional.avx2_0: 1``."""
+    for name, value in known.items():
+        if name.startswith("hw.optional.") and value == "1":
+            yield name.rpartition(".")[2].removesuffix("_0").lower()
+
+
+def _cache_sizes_in(known: dict[str, str]) -> dict[int, int]:
+    """Return bytes by level of the caches in what `_sysctl` returned, of the fast cores where there are two kinds."""
+    sizes = dict[int, int]()
+    for level, name in ((1, "l1dcachesize"), (2, "l2cachesize"), (3, "l3cachesize")):
+        size = _number(known.get(f"hw.perflevel0.{name}") or known.get(f"hw.{name}", ""))
+        sizes |= {level: size} if size else {}
+    return sizes
+
+
+def _memory() -> int:
+    """Return the bytes of main memory, or 0 where the system, as Windows, does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def _output(command: list[str]) -> list[str]:
+    """Return the lines that a program prints; none if it fails or takes too long."""
+    import subprocess
+
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.strip().splitlines()
+
+
 _GPU_QUERY = {
     "name": "name",
     "driver": "driver_version",
@@ -243,17 +292,10 @@ def _gpu() -> dict[str, str]:
     Empty without one. Loads no CUDA. Of GPUs that CUDA_VISIBLE_DEVICES hides, none is counted.
     """
     program = shutil.which("nvidia-smi")
-    if program is None:
-        return {}
-    import subprocess
-
-    command = [program, f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    lines = [[value.strip() for value in line.split(",")] for line in answer.stdout.strip().splitlines()]
-    if answer.returncode or not lines or len(lines[0]) != len(_GPU_QUERY):
+    query = [f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits"]
+    answer = _output([program, *query]) if program else []
+    lines = [[value.strip() for value in line.split(",")] for line in answer]
+    if not lines or len(lines[0]) != len(_GPU_QUERY):
         return {}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     count = len(lines) if visible is None else min(len(lines), len(list(filter(None, visible.split(",")))))

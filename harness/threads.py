@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import sys
 import threading
 import warnings
@@ -16,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 from harness.errors import BackendUnavailable, ProblemError
 from harness.machine import detect
 from harness.scalars import as_count
+from harness.surroundings import at_fork
 
 # Libraries that bring a thread pool of their own when they are imported.
 _POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch", "scipy_openblas32")
@@ -31,7 +31,7 @@ def _unlock_in_child() -> None:
     _libraries = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_unlock_in_child)
+at_fork(after_in_child=_unlock_in_child)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ NOUNS = {
     "dtypes": {"errors"},
     "elimination": set(),
     "errors": set(),
-    "machine": set(),
+    "machine": {"surroundings"},
     "memory": set(),
     "scalars": {"dtypes"},
     "surroundings": set(),
@@ -36,7 +36,7 @@ NOUNS = {
     "interface": {"errors", "machine", "operands", "plan", "problem", "semiring", "surroundings"},
     "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
-    "threads": {"errors", "machine", "scalars"},
+    "threads": {"errors", "machine", "scalars", "surroundings"},
     "experiment": {"errors", "machine", "plan", "problem", "registry", "semiring", "surroundings"},
 }
 # Folders, imported by the names of the nouns alone.

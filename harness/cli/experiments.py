@@ -60,7 +60,7 @@ def run(
     from harness.cli import console
     from harness.cli.progress import Progress
     from harness.machine import detect
-    from harness.run import runner
+    from harness.run import machine_info, runner
     from harness.run.ending import Terminated, status_of
     from harness.store.folders import slug_of
 
@@ -90,6 +90,8 @@ def run(
     if unasked:
         console.print_lines(f"not asked of this machine by {preset}, but by name: {', '.join(unasked)}")
     next_step = _commands(preset, results, figures, ["report"] if draw else ["plot", "report"])
+    if unseen := machine_info.unseen():
+        console.print_lines(f"not seen here, so that no verdict knows of it: {', '.join(unseen)}")
     console.print_lines(f"results  {console.shown(summary.folder)}", f"next     {next_step}")
     if summary.counts.get("failed"):
         raise typer.Exit(options.FAILED)

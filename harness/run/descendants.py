@@ -27,6 +27,11 @@ _BETWEEN_LOOKS_S = 0.0002
 _bare: set[int] = set()
 
 
+def are_seen() -> bool:
+    """Return whether the system lists its processes as Linux does: else none below this one is seen."""
+    return bool(_numbers())
+
+
 def adopt_orphans() -> None:
     """Make this process the parent of every orphan below it."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -52,7 +57,9 @@ def prctl(option: int, value: int) -> None:
 
 
 def has_children() -> bool:
-    """Return whether this process has any child, running or not yet waited for. Takes less than a microsecond."""
+    """Return whether this process may have a child, running or not yet waited for. Takes less than a microsecond."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return True
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

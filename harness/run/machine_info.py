@@ -17,7 +17,10 @@ from harness import threads
 from harness.errors import Declined
 from harness.experiment import PEAK_TASK
 from harness.machine import VERSION, Machine, detect, tiles_refused
+from harness.run import descendants
 from harness.semiring import DTYPES, SEMIRINGS
+from harness.surroundings import can_keep
+from harness.timing import host
 from harness.timing.sampler import ClockSampler
 from harness.timing.warmup import warm_up
 from harness.tuning import stored as tuning_stored
@@ -32,7 +35,7 @@ SAMPLES, SAMPLE_NS = 15, 2e6
 
 
 def collect() -> dict[str, Any]:
-    """Return ``machine``, ``slug``, ``key``, ``tiles``, ``numba``, ``threadpools`` and ``tuned`` as a JSON object."""
+    """Return ``machine``, ``slug``, ``key``, ``unseen``, ``tiles``, ``numba``, ``threadpools``, ``tuned``, as JSON."""
     from threadpoolctl import threadpool_info
 
     machine = detect()
@@ -47,12 +50,23 @@ def collect() -> dict[str, Any]:
         "slug": machine.slug,
         "key": machine.key,
         "machine": machine.to_json(),
+        "unseen": unseen(),
         "tiles": (tiles_refused() or "permitted") if "amx_tile" in machine.simd else "",
         "numba": numba,
         "threadpools": pools,
         "choice": _choice(machine),
         "tuned": {"path": str(stored.path or ""), **{name: getattr(stored, name) for name in _TUNED}},
     }
+
+
+def unseen() -> list[str]:
+    """Return what a run would look at, or do, and this system has no words for."""
+    looks = {
+        "processor time that a host takes": host.processor_time().total > 0,
+        "one core for all contenders of a case": can_keep(),
+        "processes and threads that a backend leaves running": descendants.are_seen(),
+    }
+    return [name for name, is_seen in looks.items() if not is_seen]
 
 
 def _numba() -> dict[str, Any]:
@@ -84,6 +98,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("SIMD", " ".join(machine.simd) or "not known"),
         *([("AMX tiles", facts["tiles"])] if facts["tiles"] else []),
         ("memory", f"{machine.memory / GIB:.1f} GiB"),
+        ("not seen here", ", ".join(facts["unseen"]) or "nothing"),
         ("system", f"{machine.system}, Python {machine.python}"),
         *((f"package {name}", version) for name, version in machine.packages.items()),
         ("tuned values", _tuned(facts["tuned"])),

@@ -10,6 +10,7 @@ import concurrent.futures.thread  # noqa: F401 this and logging hold a lock of t
 import logging  # noqa: F401
 import os
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -39,6 +40,12 @@ def _give_back() -> None:
         lock.__exit__(None, None, None)
 
 
+def at_fork(**hooks: Callable[[], object]) -> None:
+    """Register hooks as `os.register_at_fork` does, where a process can fork."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(**hooks)
+
+
 # Hooks of modules that were imported before this one run after it takes its locks. So those of the standard library do:
 # whoever imports a plug-in or compiles may log, and submit work, meanwhile.
-os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
+at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import threading
 from pathlib import Path
 
 import numpy as np
 
 from harness.machine import Machine, detect
+from harness.surroundings import keep_on, processors
 
 # Twice the size of a cache: caches do not replace strictly the oldest lines, and some keep a stream out.
 TIMES = 2
@@ -32,8 +32,7 @@ def evict() -> None:
     """
     buffer = _buffer()
     buffer += 1
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    thread = threading.Thread(target=_stream, args=(buffer, passes(detect(), cores)))
+    thread = threading.Thread(target=_stream, args=(buffer, passes(detect(), processors())))
     thread.start()
     thread.join()
 
@@ -69,5 +68,5 @@ def _stream(buffer: np.ndarray, plan: list[tuple[int, int]]) -> None:
     """Read the buffer on one core after the other. Only this thread is moved between cores, and it ends here."""
     for core, count in plan:
         with contextlib.suppress(OSError):  # a core that has just been taken away
-            os.sched_setaffinity(0, {core})
+            keep_on(0, {core})
         buffer[: count // buffer.itemsize].max()

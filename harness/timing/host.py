@@ -7,10 +7,11 @@ as long again. The ratio of processes on different cores contains that; interlea
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from harness.surroundings import can_keep, keep_on, processors
 
 _STAT = Path("/proc/stat")
 # Columns of the line "cpu": user nice system idle iowait irq softirq steal. What follows is part of user and nice.
@@ -52,26 +53,26 @@ def on_one_core(processes: Sequence[int], replicate: int) -> Iterator[int | None
     int or None
         The core; None where the system keeps no process on a core.
     """
-    if not hasattr(os, "sched_setaffinity") or not processes:
+    if not can_keep() or not processes:
         yield None
         return
-    allowed = os.sched_getaffinity(0)
-    cores = fastest_cores(sorted(allowed))
+    allowed = processors()
+    cores = fastest_cores(allowed)
     core = cores[replicate % len(cores)]
-    _keep(processes, {core})
+    _keep(processes, [core])
     try:
         yield core
     finally:
         _keep(processes, allowed)
 
 
-def _keep(processes: Sequence[int], cores: set[int]) -> None:
+def _keep(processes: Sequence[int], cores: Sequence[int]) -> None:
     """Let the threads of the `processes` run on `cores` alone; those that they start inherit it."""
     for process in processes:
         with contextlib.suppress(OSError):
             for thread in Path(f"/proc/{process}/task").iterdir():
                 with contextlib.suppress(OSError):
-                    os.sched_setaffinity(int(thread.name), cores)
+                    keep_on(int(thread.name), cores)
 
 
 class ProcessorTime(NamedTuple):

@@ -40,7 +40,7 @@ from backends.cpu._cache import key as kernel_key
 from backends.cpu._cache import sources
 from backends.cpu._cache.collector import collector_paused
 from harness.errors import check_imports
-from harness.surroundings import interrupts_held, working_directory
+from harness.surroundings import at_fork, interrupts_held, working_directory
 
 # Number of kernels of this process that were "loaded", "compiled" or "kept"; and the reasons of those that could not be
 # kept, by name.
@@ -65,7 +65,7 @@ def _number_functions_at_random() -> None:
 
 
 _number_functions_at_random()
-os.register_at_fork(after_in_child=_number_functions_at_random)
+at_fork(after_in_child=_number_functions_at_random)
 
 
 def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[str, Any]) -> Any:

@@ -33,7 +33,7 @@ from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.part import PANELS_AT_B, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point, row_at
 from backends.cpu._simd.slabs import Columns, pack_slab, slabs_of_a, slabs_of_b
-from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause
+from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, yield_thread
 from backends.cpu._threads.claims import claim, first_part, new_claims, next_run
 from backends.cpu._threads.limits import limit_threads, restore_threads
 from backends.cpu._vector.inlined import inlined
@@ -42,8 +42,6 @@ from harness.tuning import simd_parts as tuning_parts
 # Words of a group, on cache lines of their own: slabs that threads have taken, and those that are packed.
 _TAKEN, _PACKED, _GROUP_WORDS = 0, 8, 16
 _LOOKS = 1000  # at a group that is not ready, before a thread lets others run
-
-_yield = types.ExternalFunction("sched_yield", types.int32())
 
 
 class SharedLoops(Loops):
@@ -277,4 +275,4 @@ def _await(progress: np.ndarray, ends: np.ndarray, group: int) -> None:
         if looks % _LOOKS:
             pause()
         else:
-            _yield()
+            yield_thread()

@@ -6,6 +6,8 @@ earlier writes of the thread that stored it. Each has an emitter, for functions 
 
 from __future__ import annotations
 
+import sys
+
 from numba import types
 
 from backends.cpu._vector import code as v
@@ -48,3 +50,5 @@ store = emits(types.void, types.intp, types.intp)(emit_store)
 add = emits(types.intp, types.intp, types.intp)(emit_add)
 replace = emits(types.boolean, types.intp, types.intp, types.intp)(emit_replace)
 pause = emits(types.void)(emit_pause)
+# Let another thread have this one's processor.
+yield_thread = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())

@@ -6,7 +6,6 @@ A fork therefore waits until a kernel is compiled, a few seconds at most.
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any
 
 from llvmlite.binding import ffi
@@ -14,7 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
 from harness import threads
-from harness.surroundings import hold_across_forks
+from harness.surroundings import at_fork, hold_across_forks
 
 _log = logging.getLogger("gemm_harness")
 
@@ -28,4 +27,4 @@ def _begin_child() -> None:
 
 hold_across_forks("compiler", *_LOCKS)
 threads.drop_lock_of_processes()  # before a kernel is compiled, which starts them
-os.register_at_fork(after_in_child=_begin_child)
+at_fork(after_in_child=_begin_child)

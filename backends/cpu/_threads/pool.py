@@ -28,7 +28,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store
+from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store, yield_thread
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.inlined import inlined
@@ -40,9 +40,9 @@ _IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
 # The pool in memory, in words of 8 bytes. The head holds: process that owns the pool (negative while its workers
 # start), number of workers, most workers, address of their function, number of looks before a worker sleeps, number of
 # yields before a waiting caller sleeps, Numba's own `get_num_threads`, most looks while a loop runs; on a line of its
-# own the number of loops that have ended. Then a seat for each worker, on cache lines of its own: state, thread,
-# processor that it avoids plus 1, semaphore (32 bytes in glibc).
-_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA, PATIENCE, _ENDED = (WORD_BYTES * i for i in range(9))
+# own the number of loops that have ended; Numba's own `numba_parallel_for`, where that runs the loops. Then a seat for
+# each worker, on cache lines of its own: state, thread, processor that it avoids plus 1, semaphore (32 bytes in glibc).
+_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA, PATIENCE, _ENDED, LAYER = (WORD_BYTES * i for i in range(10))
 HEAD_BYTES, SEAT_BYTES, _STATE, _THREAD, _AVOIDED, _SEMAPHORE = 128, 128, 0, 8, 16, 64
 _MASK_WORDS, _WORD_BITS = 16, 64  # of a set of processors, as the C library has it
 
@@ -62,7 +62,6 @@ _create = types.ExternalFunction("pthread_create", types.int32(types.intp, types
 _here = types.ExternalFunction("sched_getcpu", types.int32())
 _affinity_of = types.ExternalFunction("sched_getaffinity", types.int32(types.int32, types.intp, types.intp))
 _set_affinity = types.ExternalFunction("pthread_setaffinity_np", types.int32(types.intp, types.intp, types.intp))
-_yield = types.ExternalFunction("sched_yield", types.int32())
 _detach = types.ExternalFunction("pthread_detach", types.int32(types.intp))
 
 
@@ -94,6 +93,16 @@ def _call_piece(b: Builder, function: Value, arguments: Value, sizes: Value, ste
     """Call the code of a loop, a function of C: it computes `sizes[0]` of its pieces."""
     pointer = b.inttoptr(function, ir.FunctionType(v.VOID, [v.POINTER] * 4).as_pointer())
     b.call(pointer, [b.inttoptr(value, v.POINTER) for value in (arguments, sizes, steps, data)])
+
+
+@emits(types.void, *[types.intp] * 3)
+def _call_layer(b: Builder, layer: Value, loop: Value, threads: Value) -> None:
+    """Have the `numba_parallel_for` of a threading layer, a function of C, compute a loop."""
+    fields = [b.load(b.inttoptr(b.add(loop, v.size(WORD_BYTES * i)), v.POINTER), typ=v.SIZE) for i in range(7)]
+    kinds = [v.POINTER] * 5 + [v.SIZE] * 2
+    pointer = b.inttoptr(layer, ir.FunctionType(v.VOID, [*kinds, v.INDEX]).as_pointer())
+    values = [b.inttoptr(x, kind) if kind is v.POINTER else x for x, kind in zip(fields, kinds, strict=True)]
+    b.call(pointer, [*values, b.trunc(threads, v.INDEX)])
 
 
 @inlined
@@ -244,18 +253,18 @@ def _await_workers(pool: int, loop: int) -> None:
         if look < looks:
             pause()
         else:
-            _yield()
+            yield_thread()
     _sem_init(loop + _DONE, 0, 0)
     if add(loop + _INVITED, 1) != 0:
         while _sem_wait(loop + _DONE) != 0:
             pass  # interrupted by a signal, which Python handles after the loop
 
 
-def parallel_for(
-    function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int, threads: int
+@inlined
+def _record(
+    loop: int, function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int
 ) -> None:
-    """Compute a loop of `sizes[0]` pieces on up to `threads` threads. Numba's code calls this for a `prange`."""
-    pool, loop = _pool(), _stack(_LOOP_WORDS)
+    """Write down a loop of which no piece is claimed yet."""
     store(loop + _FUNCTION, function)
     store(loop + _ARGUMENTS, arguments)
     store(loop + _SIZES, sizes)
@@ -265,6 +274,14 @@ def parallel_for(
     store(loop + _ARRAYS, arrays)
     store(loop + _NEXT, 0)
     store(loop + _INVITED, 0)
+
+
+def parallel_for(
+    function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int, threads: int
+) -> None:
+    """Compute a loop of `sizes[0]` pieces on up to `threads` threads. Numba's code calls this for a `prange`."""
+    pool, loop = _pool(), _stack(_LOOP_WORDS)
+    _record(loop, function, arguments, sizes, steps, data, inner, arrays)
     missing = min(threads, load(sizes)) - 1
     end = _invite(pool, loop, missing) if missing > 0 else 0
     _work(loop)
@@ -274,6 +291,22 @@ def parallel_for(
     if end:
         _await_workers(pool, loop)
         add(pool + _ENDED, 1)
+
+
+def parallel_for_on_layer(
+    function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int, threads: int
+) -> None:
+    """Compute a loop on Numba's threading layer, for one caller at a time: others compute theirs alone meanwhile.
+
+    Where there is no pool: workqueue, which Numba may have alone there, ends the process if two threads call at once.
+    """
+    pool, loop = _pool(), _stack(_LOOP_WORDS)
+    _record(loop, function, arguments, sizes, steps, data, inner, arrays)
+    if threads > 1 and replace(pool + _OWNER, 0, 1):
+        _call_layer(load(pool + LAYER), loop, threads)
+        store(pool + _OWNER, 0)
+    else:
+        _work(loop)
 
 
 def get_num_threads() -> int:

@@ -1,8 +1,8 @@
 """Connect `prange` loops to the pool of `_threads.pool`, by the symbols that Numba's code for a loop calls.
 
 While a kernel of the project is compiled or loaded, the symbols stand for functions of the pool. At other times they
-stand for Numba's, so loops of other programs stay on Numba's threading layer. Linux only; elsewhere the project's loops
-run on Numba's layer too.
+stand for Numba's, so loops of other programs stay on Numba's threading layer. The pool is for Linux; elsewhere the
+project's loops run on Numba's layer too, those of one caller at a time.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ from harness.tuning import pool as tuning_pool
 @contextlib.contextmanager
 def pool_for_loops() -> Iterator[None]:
     """Connect the loops of kernels that are compiled or loaded inside the block, and no others."""
-    if not sys.platform.startswith("linux"):
-        yield
-        return
     with global_compiler_lock:
         ours = _symbols()
         numbas = {name: llvm.address_of_symbol(name) for name in ours}
@@ -65,16 +62,18 @@ def _symbols() -> dict[str, int]:
         threads_pool.YIELDS: tuning_pool.POOL_YIELDS,
         threads_pool.PATIENCE: tuning_pool.POOL_PATIENCE,
         threads_pool.NUMBA: llvm.address_of_symbol("get_num_threads"),
-        threads_pool.WORKER: _address_in_c(threads_pool.run_worker, word(word)),
+        threads_pool.LAYER: llvm.address_of_symbol("numba_parallel_for"),
     }
+    functions = {"numba_parallel_for": (threads_pool.parallel_for_on_layer, types.void(*[word] * 8))}
+    if sys.platform.startswith("linux"):
+        head[threads_pool.WORKER] = _address_in_c(threads_pool.run_worker, word(word))
+        functions["numba_parallel_for"] = threads_pool.parallel_for, types.void(*[word] * 8)
+        functions["get_num_threads"] = threads_pool.get_num_threads, word()
+        threads.use_own_loops()
     for offset, value in head.items():
         pool[offset // WORD_BYTES] = value
     _kept.append(pool)
-    threads.use_own_loops()
-    return {
-        "numba_parallel_for": _address_in_c(threads_pool.parallel_for, types.void(*[word] * 8)),
-        "get_num_threads": _address_in_c(threads_pool.get_num_threads, word()),
-    }
+    return {name: _address_in_c(*function) for name, function in functions.items()}
 
 
 _kept: list[np.ndarray] = []  # compiled code knows the pool by its address alone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from backends.distributed._job.job import Job, Shape
 from backends.distributed._job.rank import Assignment
 from harness import memory
 from harness.distributed.transport.shared_arrays import SharedArray
+from harness.surroundings import at_fork
 
 _jobs: dict[Shape, Job] = {}
 _lock = threading.Lock()
@@ -134,4 +134,4 @@ def _start_anew() -> None:
 
 
 atexit.register(close_all)
-os.register_at_fork(after_in_child=_start_anew)
+at_fork(after_in_child=_start_anew)

@@ -9,7 +9,6 @@ read it too.
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import numpy as np
 from backends import _kernel_files, gpu
 from backends.gpu._cuda import device, nvrtc
 from backends.gpu._cuda.nvrtc import Compiled
+from harness.surroundings import processors
 
 FOLDER = Path(str(gpu.__file__)).parent
 _FAMILY, _PAYLOAD = "gpu", "log, zero byte, cubin"  # the folder of stored kernels, and the content of an entry
@@ -137,7 +137,7 @@ def compile_together(
     arch = device.device().arch
     jobs = [(stem, defines, arch + suffix) for stem, defines, suffix in kernels]
     missing = [job for job in jobs if job not in _compiled]
-    threads = _processors()
+    threads = len(processors())
     beside: list[Job] = []
     if len(missing) < threads and not all(is_kept(*job) for job in missing):
         beside = [(stem, defines, arch + suffix) for stem, defines, suffix in alike()]
@@ -153,11 +153,6 @@ def compile_together(
 
 # What `compile_together` has compiled in this process.
 _compiled: set[Job] = set()
-
-
-def _processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_kept(stem: str, defines: Defines, arch: str) -> bool:
