@@ -54,7 +54,7 @@ def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
         As `available` says.
     """
     threads = check(threads)
-    numba = sys.modules.get("numba")
+    numba = _numba()
     before = _of_numba(numba) if numba else None
     with contextlib.ExitStack() as stack:
         if libraries:
@@ -92,8 +92,18 @@ def available() -> int:
         If Numba cannot load the threading layer that the environment names. No other one takes its place: loops of
         other programs in this process may need what that layer promises.
     """
-    numba = sys.modules.get("numba")
+    numba = _numba()
     return _of_numba(numba) if numba else 1
+
+
+def _numba() -> Any:
+    """Return Numba if it is loaded, or None; if another thread is importing it, wait until that is done.
+
+    To look into it before that may break the import for good: its modules import each other in a circle.
+    """
+    numba = sys.modules.get("numba")
+    is_partial = numba is not None and getattr(numba.__spec__, "_initializing", False)
+    return importlib.import_module("numba") if is_partial else numba
 
 
 def _of_numba(numba: Any) -> int:
@@ -145,7 +155,7 @@ def read_back() -> dict[str, Any]:
     threading layer, once it runs; ``"own"`` is the kernels' own pool. Of two copies of a library the second is named
     with its version.
     """
-    numba = sys.modules.get("numba")
+    numba = _numba()
     in_force: dict[str, Any] = {}
     for pool in _controller().info():
         name, version = str(pool["internal_api"]), pool.get("version")
@@ -170,13 +180,14 @@ def disagreement(in_force: dict[str, Any], threads: int) -> str | None:
 
 def _controller() -> ThreadpoolController:
     """Return the controller of the libraries that are loaded: making one costs a hundred times a use."""
-    loaded = tuple(name for name in _POOL_OWNERS if name in sys.modules)
-    if loaded not in _controllers and (loaded or not _controllers):  # none are, where Python ends
+    global _known  # noqa: PLW0603
+    loaded, known = tuple(name for name in _POOL_OWNERS if name in sys.modules), _known
+    if known is None or (loaded and loaded != known[0]):  # none are, where Python ends
         if sys.meta_path is None:
             raise ImportError("libraries cannot be found while Python ends")
-        _controllers.clear()
-        _controllers[loaded] = ThreadpoolController()
-    return next(iter(_controllers.values()))
+        _known = known = loaded, ThreadpoolController()
+    return known[1]
 
 
-_controllers: dict[tuple[str, ...], ThreadpoolController] = {}
+# The libraries that were loaded, and their controller: one object, so that threads never see one without the other.
+_known: tuple[tuple[str, ...], ThreadpoolController] | None = None

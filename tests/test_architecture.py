@@ -29,7 +29,7 @@ NOUNS = {
     "memory": set(),
     "scalars": {"dtypes"},
     "surroundings": set(),
-    "semiring": {"dtypes", "errors", "scalars"},
+    "semiring": {"dtypes", "errors", "scalars", "surroundings"},
     "problem": {"dtypes", "errors", "scalars", "semiring"},
     "plan": {"errors", "problem", "scalars"},
     "operands": {"dtypes", "problem"},

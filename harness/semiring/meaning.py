@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
+
+from harness.surroundings import hold_across_forks
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic)
 _LIBRARIES = frozenset({"numba", "numpy"}) | sys.stdlib_module_names
@@ -28,6 +31,9 @@ class Meaning:
 
 # By content. One that no object has any more is forgotten.
 _meanings: weakref.WeakValueDictionary[Hashable, Meaning] = weakref.WeakValueDictionary()
+# Else two threads that look for the same content would each find its own.
+_finding = threading.RLock()
+hold_across_forks("directory", _finding)
 
 
 class HasMeaning:
@@ -49,7 +55,9 @@ class HasMeaning:
         except AttributeError:
             fields = dataclasses.fields(self)  # type: ignore[arg-type] # a subclass is a dataclass
             parts = (content(getattr(self, x.name)) for x in fields if x.name != "name" or self.counts_name)
-            known = _meanings.setdefault((type(self), *parts), Meaning())
+            key, new = (type(self), *parts), Meaning()
+            with _finding:
+                known = _meanings.setdefault(key, new)
             object.__setattr__(self, "_meaning", known)
         return known
 

@@ -106,9 +106,10 @@ _known: dict[tuple[object, ...], Values] = {}
 def values(machine: Owner) -> Values:
     """Return the values stored for `machine`, read once per process."""
     place = identity(machine)
-    if place not in _known:
-        _known[place] = read(machine).values
-    return _known[place]
+    known = _known.get(place)
+    if known is None:
+        known = _known[place] = read(machine).values
+    return known
 
 
 @contextlib.contextmanager

@@ -32,6 +32,10 @@ def most_kept() -> int:
     return max(64 << 20, detect().cores * (8 << 20))
 
 
+# Shared memory gets no huge pages. Windows has no such flags.
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+
+
 class Scratch:
     """A block of memory that begins on a 2 MiB boundary; it lives as long as an execution refers to it.
 
@@ -46,8 +50,7 @@ class Scratch:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes, self.lock = -(-size_bytes // HUGE_PAGE) * HUGE_PAGE, threading.Lock()
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory gets no huge pages
-        self._memory = mmap.mmap(-1, self.size_bytes + HUGE_PAGE, flags=private)
+        self._memory = mmap.mmap(-1, self.size_bytes + HUGE_PAGE, **_PRIVATE)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):  # a system without transparent huge pages is only slower
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
@@ -66,16 +69,14 @@ class _Kept(threading.local):
 
     def __init__(self) -> None:
         self.blocks = _Blocks()
-        _of_all_threads.add(self.blocks)
+        _of_all_threads[id(self.blocks)] = self.blocks
 
 
 class _Blocks(dict[str, Scratch]):
-    """A dictionary that weak references can hold, hashed by identity."""
-
-    __hash__ = object.__hash__
+    """A dictionary that weak references can hold."""
 
 
-_of_all_threads: weakref.WeakSet[_Blocks] = weakref.WeakSet()
+_of_all_threads: weakref.WeakValueDictionary[int, _Blocks] = weakref.WeakValueDictionary()
 _kept = _Kept()
 
 
@@ -97,5 +98,7 @@ def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
 @on_free
 def give_back() -> None:
     """Forget the blocks of all threads; a running product still refers to its own."""
-    for blocks in tuple(_of_all_threads):
-        blocks.clear()
+    for reference in _of_all_threads.valuerefs():  # copied in one step: other threads begin and end meanwhile
+        blocks = reference()
+        if blocks is not None:
+            blocks.clear()

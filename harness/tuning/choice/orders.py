@@ -138,12 +138,14 @@ def tables_of(place: Machine | stored.Chip) -> tuple[Table, ...]:
     A file that cannot be used counts as absent; it is warned of once.
     """
     identity = stored.identity(place)
-    if identity not in _known:
+    known = _known.get(identity)
+    if known is None:
         own = own_table(AutoOwner(place))
         if own.notice:
             warnings.warn(f"backend='auto': {own.notice}", stacklevel=2)
-        _known[identity] = tuple(table for table in (own, shipped_table(AutoOwner(place).kind)) if table.entries)
-    return _known[identity]
+        known = tuple(table for table in (own, shipped_table(AutoOwner(place).kind)) if table.entries)
+        _known[identity] = known
+    return known
 
 
 def forget_tables() -> None:

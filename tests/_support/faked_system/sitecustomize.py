@@ -8,6 +8,7 @@ name: a kernel that calls a function that the system lacks cannot be linked.
 import builtins
 import ctypes
 import io
+import mmap
 import os
 import platform
 import signal
@@ -16,17 +17,17 @@ import time
 from typing import Any
 
 # Linux alone has these.
-OF_LINUX = (
-    "sched_getaffinity sched_setaffinity sched_getcpu memfd_create pidfd_open prctl posix_fadvise O_TMPFILE O_PATH "
-    "eventfd splice setns unshare getrandom copy_file_range CLOCK_BOOTTIME RLIMIT_OFILE RUSAGE_THREAD waitid "
-    "register_at_fork fork malloc_trim SIGRTMIN SIGRTMAX pthread_setaffinity_np sem_init process_cpu_count"
-).split()
+OF_LINUX = """
+    sched_getaffinity sched_setaffinity sched_getcpu memfd_create pidfd_open prctl posix_fadvise O_TMPFILE O_PATH
+    eventfd splice setns unshare getrandom copy_file_range CLOCK_BOOTTIME RLIMIT_OFILE RUSAGE_THREAD waitid
+    register_at_fork fork malloc_trim MADV_HUGEPAGE SIGRTMIN SIGRTMAX pthread_setaffinity_np sem_init process_cpu_count
+""".split()
 # Linux and macOS have these, and Windows does not.
-OF_POSIX = (
-    "geteuid getuid sysconf getloadavg killpg setsid getpgrp getpgid uname pread pwrite fchdir mkfifo statvfs WNOHANG "
-    "O_NOFOLLOW O_CLOEXEC O_NONBLOCK O_DIRECTORY SIGKILL SIGSTOP SIGCONT pthread_sigmask sched_yield mmap "
-    "pthread_create pthread_detach sem_wait sem_post"
-).split()
+OF_POSIX = """
+    geteuid getuid sysconf getloadavg killpg setsid getpgrp getpgid uname pread pwrite fchdir mkfifo statvfs WNOHANG
+    O_NOFOLLOW O_CLOEXEC O_NONBLOCK O_DIRECTORY SIGKILL SIGSTOP SIGCONT pthread_sigmask sched_yield
+    MAP_PRIVATE MAP_ANONYMOUS pthread_create pthread_detach sem_wait sem_post
+""".split()
 MODULES_OF_POSIX = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog")
 FOLDERS_OF_LINUX = ("/proc", "/sys", "/dev/shm")
 
@@ -47,7 +48,7 @@ def fake(system: str) -> None:
     tempfile._O_TMPFILE_WORKS = False
     threadpoolctl.sys, threadpoolctl.open = _Instead(sys, platform=sys.platform), open
     absent = OF_LINUX + (OF_POSIX if system == "win32" else [])
-    for module in (os, time, signal, *map(sys.modules.get, ("resource", "fcntl"))):
+    for module in (os, time, signal, mmap, *map(sys.modules.get, ("resource", "fcntl"))):
         for name in absent:
             if hasattr(module, name):
                 delattr(module, name)
