@@ -143,7 +143,7 @@ test-units: $(WITH_DEV) ## tests of CPU kernels as on x86 processors with shorte
 	@if [ "$$(uname -m)" != x86_64 ]; then echo "test-units: this processor is no x86: nothing to run"; exit; fi; \
 	for features in "$(AVX2)" "$(SSE2)"; do \
 	    echo "as on a processor with $$features"; \
-	    NUMBA_CPU_NAME=x86-64 NUMBA_CPU_FEATURES="$$features" $(PYTEST) --quiet $(UNIT_TESTS) $(ARGS); \
+	    NUMBA_CPU_NAME=x86-64 NUMBA_CPU_FEATURES="$$features" $(PYTEST) --quiet $(UNIT_TESTS) $(ARGS) || exit; \
 	done
 
 # Without a GPU. The tables go to stdout, what was found to stderr.
