@@ -69,19 +69,19 @@ class Problem:
     batch: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        fields = vars(self)  # `object.__setattr__` of each takes as long as all checks
         for name in "mnk":
-            object.__setattr__(self, name, _as_size(name, getattr(self, name)))
-        object.__setattr__(self, "batch", _as_batch(self.batch))
-        object.__setattr__(self, "semiring", as_semiring(self.semiring))
-        object.__setattr__(self, "dtype", _as_dtype(self.dtype, self.semiring))
-        object.__setattr__(self, "operand_dtype", self._as_operand_dtype(self.operand_dtype))
+            fields[name] = _as_size(name, fields[name])
+        fields["batch"] = _as_batch(self.batch) if self.batch != () else ()
+        fields["semiring"] = as_semiring(self.semiring)
+        fields["dtype"] = _as_dtype(self.dtype, self.semiring)
+        fields["operand_dtype"] = self._as_operand_dtype(self.operand_dtype)
         if self.beta is not None and not self.accumulate:
             raise ProblemError("beta is given without a C", fix="give c, or leave beta out")
         for name in ("alpha", "beta"):
-            object.__setattr__(self, name, self._as_scalar(name, getattr(self, name)))
+            fields[name] = self._as_scalar(name, fields[name])
         if self.accumulate and self.beta is not None and self.beta == self.semiring.zero(self.dtype):
-            object.__setattr__(self, "accumulate", False)  # zero (x) C is absent: C is not read
-            object.__setattr__(self, "beta", None)
+            fields |= {"accumulate": False, "beta": None}  # zero (x) C is absent: C is not read
         if not isinstance(self.layout, str) or len(self.layout) != 3 or set(self.layout) - set("CFA"):
             raise ProblemError(
                 "layout is not understood",
@@ -90,7 +90,15 @@ class Problem:
             )
         self._check_triangle()
 
+    def laid_out(self, layout: str) -> Problem:
+        """Return the same product of matrices in the memory order `layout`, which is legal: nothing is checked."""
+        changed = object.__new__(Problem)
+        vars(changed).update(vars(self), layout=layout)
+        return changed
+
     def _check_triangle(self) -> None:
+        if self.triangle == "":
+            return
         if not isinstance(self.triangle, str) or self.triangle not in TRIANGLES:
             names, got = "one of " + ", ".join(map(repr, TRIANGLES)), repr(self.triangle)
             raise ProblemError("triangle is not understood", expected=names, got=got, fix="leave triangle out")

@@ -30,6 +30,7 @@ from backends.gpu._residues.shape import ResidueProduct
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu._tensor.residue_product import PACKED_RUN
 from harness import arithmetic
+from harness.dtypes import dtype_name
 from harness.errors import BackendUnavailable
 from harness.interface import Execution
 from harness.machine import Machine
@@ -58,7 +59,7 @@ class Ozaki(GpuBackend):
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but sums of products of float64 or float32."""
-        if not problem.semiring.is_ordinary or problem.dtype.name not in tuning.NUMBERS:
+        if not problem.semiring.is_ordinary or dtype_name(problem.dtype) not in tuning.NUMBERS:
             return "it computes plus_times over float64 and float32"
         if problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
@@ -104,7 +105,7 @@ class Ozaki(GpuBackend):
         problem = plan.problem
         if plan.options["gate"] in ("proven", "certified") or problem.pairs == 0:
             return 0.0
-        half = table(int(plan.options["moduli"]) or tuning.NUMBERS[problem.dtype.name].fewest).half_bits
+        half = table(int(plan.options["moduli"]) or tuning.NUMBERS[dtype_name(problem.dtype)].fewest).half_bits
         return (2.0 ** (1 - half) * problem.k**0.5 + 4.0 ** (1 - half) * problem.k) * largest_dot(problem, operands)
 
     def loosens(self, problem: Problem) -> bool:
@@ -130,7 +131,7 @@ def panel_columns(problem: Problem, memory: int) -> int:
     """Return the columns of a panel: all, or as few as the share of the GPU's memory holds the residues of."""
     columns = max(problem.n, 1)
     while memory and columns > PACKED_RUN:
-        most = tuning.NUMBERS[problem.dtype.name].most
+        most = tuning.NUMBERS[dtype_name(problem.dtype)].most
         if sum(stack_bytes(problem, problem.m, columns, problem.k, most)) <= tuning.MEMORY_SHARE * memory:
             break
         columns = _half(columns)

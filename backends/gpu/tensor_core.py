@@ -47,6 +47,7 @@ from backends.gpu._tensor.integer_product import add_integer_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu._tensor.row_product import add_half_product
+from harness.dtypes import dtype_name
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -83,8 +84,8 @@ class TensorCore(Rung):
             )
         if not semiring.is_ordinary:
             return "tensor cores multiply and add: plus_times only, and or-and, xor-and of bools"
-        if dtype.name not in tensor_cores.NUMBERS:
-            return f"no tensor-core kernel for {dtype.name} with sums of {problem.dtype.name}"
+        if dtype_name(dtype) not in tensor_cores.NUMBERS:
+            return f"no tensor-core kernel for {dtype_name(dtype)} with sums of {dtype_name(problem.dtype)}"
         is_narrow = problem.is_mixed and not is_widened(problem)
         if is_narrow and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
@@ -96,7 +97,7 @@ class TensorCore(Rung):
         if is_widened(problem):
             return dataclasses.replace(self.plan(widened(problem), machine), problem=problem)
         options: dict[str, int | str] = {}
-        here, name, is_hopper = device.planned(), problem.input_dtype.name, self._has_wgmma()
+        here, name, is_hopper = device.planned(), dtype_name(problem.input_dtype), self._has_wgmma()
         launch = tensor_cores.tensor_core_launch(problem, here)
         thin = thin_tensor_cores.thin_choice(problem, here, is_hopper=is_hopper)
         if thin is not None:
@@ -149,7 +150,7 @@ class TensorCore(Rung):
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether `problem` is computed from TF32 products; for alpha see cpu-mixed, for the rest cuBLAS."""
-        return problem.dtype.name == problem.input_dtype.name == "float32"
+        return dtype_name(problem.dtype) == dtype_name(problem.input_dtype) == "float32"
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the error of three TF32 products beyond float32; of 16-bit operands what is cut off or underflows."""
@@ -157,7 +158,7 @@ class TensorCore(Rung):
         if problem.is_mixed:
             underflow = 0.0 if problem.alpha is None else abs(float(problem.alpha)) * (problem.k + 1) * _TINY
             return underflow + cut_off(problem, operands)
-        if problem.input_dtype.name != "float32":
+        if dtype_name(problem.input_dtype) != "float32":
             return 0.0
         return _TF32_UNITS * _UNIT * largest_dot(problem, operands) + 3 * problem.k * _TINY
 

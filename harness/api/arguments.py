@@ -7,7 +7,6 @@ product stay as they are.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -67,7 +66,7 @@ def read_arguments(
     )
     check_out(caller, arrays, out, (*batch, m, n), problem.dtype)
     layout = _order(matrices["a"]) + _order(matrices["b"]) + ("C" if out is None else _order(out))
-    return Arguments(arrays, matrices, dataclasses.replace(problem, layout=layout), batch)
+    return Arguments(arrays, matrices, problem.laid_out(layout), batch)
 
 
 def choose_dtypes(

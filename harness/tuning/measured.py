@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+
+# Neighbours of a cell whose sides are as long as points reach, and itself, by the coordinates that tell most.
+_BESIDE = tuple(itertools.product((-1, 0, 1), repeat=3))
 
 Value = TypeVar("Value")
 Point = Sequence[float]
@@ -29,11 +34,14 @@ class Measured(Generic[Value]):
         self._values = [value for _, value in pairs]
         self._points = np.array([at for at, _ in pairs], np.float64)
         self._most = self._points.max(0).tolist() if pairs else []
-        self._reach = reach
+        self._reach, self._cells = reach, set[tuple[int, ...]]()
+        for at, _ in pairs:  # most points of a sparse table have none near
+            cell = [int(x // reach) for x in at[: len(_BESIDE[0])]]
+            self._cells.update(tuple(map(operator.add, cell, beside)) for beside in _BESIDE)
 
     def near(self, point: Point) -> Iterator[Value]:
         """Yield the values near a point, that of the nearest first."""
-        if not self._values:
+        if not self._values or tuple([int(x // self._reach) for x in point[: len(_BESIDE[0])]]) not in self._cells:
             return
         near, apart = self._near(point)
         if len(near):

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -58,16 +59,26 @@ def test_no_share_is_without_work():
         assert choice.shares == 1 or size[2] // choice.shares >= choice.tile.launch.bk
 
 
+def seconds(family, problem, tile=None, **options):
+    """Return the least time by the model, of all tiles or of one."""
+    family = family if tile is None else dataclasses.replace(family, tiles=(tile,))
+    return family.fastest(problem, MEASURED, math.inf, **options)[0]
+
+
 def test_more_work_never_takes_less_time():
     """The model is monotonic in k for each tile whose blocks share none."""
     for family in (thin_tiles.SIMT_4, thin_tiles.DOUBLE, thin_tiles.HALF_MMA):
-        times = []
-        for k in (100, 1000, 10000):
-            problem = Problem(31, 5000, k, dtype=np.dtype(np.float32))
-            candidates = family.candidates(problem, MEASURED, can_share=False)
-            times.append(family.seconds(problem, candidates, MEASURED))
-        assert len(times[0]) > 3
-        assert np.all(np.diff(times, axis=0) >= 0)
+        for tile in family.tiles:
+            problems = [Problem(31, 5000, k, dtype=np.dtype(np.float32)) for k in (100, 1000, 10000)]
+            assert np.all(np.diff([seconds(family, x, tile, can_share=False) for x in problems]) >= 0)
+
+
+@pytest.mark.parametrize("family", (thin_tiles.SIMT_4, thin_tiles.DOUBLE, thin_tiles.HALF, thin_tiles.HALF_MMA))
+def test_no_tile_that_is_passed_over_is_faster(family):
+    for size in np.random.default_rng(1).integers(1, [400, 3000, 5000], (60, 3)).tolist():
+        problem = Problem(*size, dtype=np.dtype(np.float32))
+        tiles = {x.tile for x in family.rows(*size[:2], MEASURED, is_small=max(size) <= 128, can_share=True).all}
+        assert seconds(family, problem) == min(seconds(family, problem, tile) for tile in tiles)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +127,7 @@ def test_tiles_of_16_bits_are_as_low_and_as_narrow_as_c():
     rows = {m: plan("gpu-tensor-core", (m, 12344, 2000), "float32", narrow=narrow).launch.bm for m in (1, 8, 9, 30, 48)}
     assert rows == {1: 8, 8: 8, 9: 16, 30: 32, 48: 48}
     columns = {
-        n: tile in [choice.tile for choice in thin_tiles.HALF.candidates(Problem(12345, n, 2000), MEASURED)]
+        n: tile in [row.tile for row in thin_tiles.HALF.rows(12345, n, MEASURED, is_small=False, can_share=True).all]
         for n, tile in _tiles_of_columns()
     }
     assert columns == {10: True, 17: False, 48: True}
@@ -207,13 +218,15 @@ def test_every_plan_of_16_bits_is_legal_as_operands_lie(monkeypatch, layout, gap
 
 
 def test_a_cluster_is_thought_of_where_it_has_neighbours():
-    def clusters(m, n):
-        problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
-        possible = thin_tiles.HALF.candidates(problem, MEASURED)
-        return {choice.cluster for choice in possible if not choice.tile.is_transposed}
+    tiles = tuple(tile for tile in thin_tiles.HALF.tiles if not tile.is_transposed)
+    family = dataclasses.replace(thin_tiles.HALF, tiles=tiles, together=(1,), costs=Costs(fetch=1e9))
 
-    assert clusters(5000, 32) == {1, 4}
-    assert clusters(150, 5000) == {1}  # three tiles of 64 rows
+    def cluster(m, n):
+        problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
+        return family.choose(problem, MEASURED).cluster
+
+    assert cluster(5000, 32) == 4
+    assert cluster(150, 5000) == 1  # three tiles of 64 rows
 
 
 @pytest.mark.parametrize(
@@ -231,10 +244,8 @@ def test_a_cluster_spares_fetches_of_what_its_tiles_have_in_common(sides, size, 
         thin_tiles.HALF, tiles=(tile._replace(rate=1e30),), costs=Costs(0, 0, 1e30, 1e30, fetch=1e9, ends=0)
     )
     problem = Problem(*size, 640, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
-    candidates = family.candidates(problem, MEASURED)
-    times = family.seconds(problem, candidates, MEASURED)
-    found = {x.cluster: times[i] for i, x in enumerate(candidates) if (x.shares, x.together) == (1, 1)}
-    assert found[1] / found[4] == pytest.approx(alone / together)
+    found = [seconds(dataclasses.replace(family, clusters=x), problem, can_share=False) for x in ((1,), (1, 4))]
+    assert found[0] / found[1] == pytest.approx(alone / together)
 
 
 @pytest.mark.parametrize("size", ((979, 979, 979), (1013, 1001, 1100), (2387, 2399, 2000)))

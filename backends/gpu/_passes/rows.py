@@ -10,6 +10,7 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import LINE_BYTES
 from backends.gpu._program.program import Kernel, Matrix, Program, ceil_div
+from harness.dtypes import dtype_name
 from harness.problem import Problem
 
 # As in rows.cu: threads of a block, and the side of a tile by whether elements have 4 bytes or more. Blocks enough for
@@ -21,7 +22,7 @@ _FLOATS = {4: "float", 8: "double"}
 
 def is_widened(problem: Problem) -> bool:
     """Return whether sums are of float64 and operands of float32, which a pass can widen first."""
-    return problem.is_mixed and problem.dtype.name == "float64"
+    return problem.is_mixed and dtype_name(problem.dtype) == "float64"
 
 
 def widened(problem: Problem) -> Problem:

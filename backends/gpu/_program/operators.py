@@ -12,13 +12,14 @@ those of docs/semirings.md:
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from harness.dtypes import TABLE
+from harness.dtypes import TABLE, dtype_name
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, Semiring, highest, lowest
 
@@ -120,7 +121,7 @@ def unsupported(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
     for op, known in ((add, MONOIDS), (multiply, BINARY_OPS)):
         if known.get(op.name) is not op:
             return f"{op.name} has no form in CUDA C: kernels for GPUs take named operations only"
-    return None if dtype.name in TYPES else f"no kernel for {dtype.name}"
+    return None if dtype_name(dtype) in TYPES else f"no kernel for {dtype_name(dtype)}"
 
 
 def has_fast_form(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
@@ -141,6 +142,7 @@ def k_tail(semiring: Semiring) -> KTail:
     return KTail.FILL if semiring.multiply.name in _ZEROS_ADD_NOTHING.get(semiring.add.name, ()) else KTail.LIMIT
 
 
+@functools.lru_cache(512)
 def semiring_defines(
     semiring: Semiring, dtype: np.dtype[Any], *, form: Form = Form.ANY, accumulate: bool = False
 ) -> Defines:
@@ -171,7 +173,7 @@ def semiring_defines(
         if form is not Form.FAST:
             multiply, is_long = "absorbing_add<T>(a, b, ZERO, LOW, HIGH)", True
     macros = {
-        "T": TYPES[dtype.name],
+        "T": TYPES[dtype_name(dtype)],
         "LOW": low,
         "HIGH": high,
         "ZERO": zero,
@@ -198,7 +200,7 @@ def semiring_defines(
 
 def operand_defines(problem: Problem) -> Defines:
     """Return the macro for operands narrower than the sums, if they are: other kernels keep their text."""
-    return as_defines({"OPERAND": TYPES[problem.input_dtype.name]}) if problem.is_mixed else ()
+    return as_defines({"OPERAND": TYPES[dtype_name(problem.input_dtype)]}) if problem.is_mixed else ()
 
 
 def triangle_defines(problem: Problem) -> Defines:

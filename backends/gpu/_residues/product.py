@@ -22,6 +22,7 @@ from backends.gpu._residues.native import Copies, add_native
 from backends.gpu._residues.norms import Found, Grades, Operand, Trial, add_grades, add_norms
 from backends.gpu._residues.shape import ResidueProduct, padded
 from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_products, columns_of, width_of
+from harness.dtypes import dtype_name
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
@@ -88,7 +89,7 @@ def add_residue_product(program: Program, plan: Plan, product: ResidueProduct) -
     PlanError
         If an option has no legal value.
     """
-    numbers = tuning.NUMBERS[plan.problem.dtype.name]
+    numbers = tuning.NUMBERS[dtype_name(plan.problem.dtype)]
     gate, moduli = str(plan.choice("gate", tuning.GATES)), int(plan.choice("moduli", (0, *numbers.counts)))
     least, most = (moduli, moduli) if moduli else (numbers.fewest, numbers.most)
     panel = min(_panel(plan, product), product.n)
@@ -120,7 +121,7 @@ def _add_emulated(
     is_balanced = bool(plan.choice("balance", (0, 1)))
     a = Operand(product.a, m, not product.a.by_columns, buffers.a, m)
     b = Operand(product.b, n, product.b.by_columns, buffers.b, columns_of(n))
-    kind = look + as_defines({"T": TYPES[product.problem.dtype.name]})
+    kind = look + as_defines({"T": TYPES[dtype_name(product.problem.dtype)]})
     if is_balanced:
         add_grades(program, kind, (a, b), k, buffers.grades)
     defines = kind + as_defines({"BALANCED": is_balanced})

@@ -20,6 +20,7 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._program import operators as simt_operators
 from backends.gpu._program.operators import TYPES, Form, semiring_defines
+from harness.dtypes import dtype_name
 from harness.semiring import SEMIRINGS, Semiring, highest, lowest
 
 PER_WORD = 2
@@ -42,10 +43,10 @@ _CHOOSE = {"min": "smaller", "max": "greater"}
 
 def unsupported(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
     """Return why no instruction works on two elements of `dtype` at once, or None."""
-    if dtype.name == "float16":
+    if dtype_name(dtype) == "float16":
         has_instructions = semiring.add.name in _ADD and semiring.multiply.name in _MULTIPLY
         return simt_operators.unsupported(semiring, dtype) if has_instructions else "no instruction on two float16"
-    if semiring.is_named and (semiring.name, dtype.name) in _DPX:
+    if semiring.is_named and (semiring.name, dtype_name(dtype)) in _DPX:
         return None
     return "no instruction works on two elements: float16, " + ", ".join(f"{name} {of}" for name, of in _DPX) + " only"
 
@@ -70,7 +71,7 @@ def pair_defines(semiring: Semiring, dtype: np.dtype[Any], *, accumulate: bool =
     zero = int(np.asarray(semiring.zero(dtype)).view(np.uint16))
     macros = {
         "ZERO": f"{zero | zero << _BITS:#x}u",
-        "RESULT": TYPES[dtype.name],
+        "RESULT": TYPES[dtype_name(dtype)],
         "ADD(c, t)": f"({_CHOOSE[semiring.add.name]}<RESULT>(c, t))",
         "FORM": form_of(dtype).value,
     }
@@ -90,11 +91,11 @@ def _of_halves(semiring: Semiring) -> dict[str, str | int]:
 
 def _of_integers(semiring: Semiring, dtype: np.dtype[Any]) -> dict[str, str | int]:
     zero, low, high = (int(x) for x in (semiring.zero(dtype), lowest(dtype), highest(dtype)))
-    element = TYPES[dtype.name]
+    element = TYPES[dtype_name(dtype)]
     ends = ", ".join(f"(int)({end})" for end in "low_a high_a low_b high_b".split())
     return {
         "FINISHED(x)": f"ADD(({element})(x), ({element})((x) >> {_BITS}))",
-        "COMBINE(c, a, b)": f"c = {_DPX[semiring.name, dtype.name]}(a, b, c)",
+        "COMBINE(c, a, b)": f"c = {_DPX[semiring.name, dtype_name(dtype)]}(a, b, c)",
         "EXTREME": element,
         "IS_SAFE(low_a, high_a, low_b, high_b)": f"(sums_fit<int>({ends}, {zero}, {low}, {high}))",
     }

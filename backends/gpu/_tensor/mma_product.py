@@ -16,6 +16,7 @@ from backends.gpu._tensor.row_product import add_double_product
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.split_product import add_split_product
 from backends.gpu._tensor.tf32 import MAGNITUDE, single_defines
+from harness.dtypes import dtype_name
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import CAREFUL, GROUP
@@ -135,7 +136,10 @@ def _cutting(width: int, columns: int) -> int:
 def add_float_product(program: Program, plan: Plan, product: Product) -> None:
     """Add ``out := [out +] a b`` in float64, or in float32 by three TF32 products where values allow."""
     problem, edge = plan.problem, str(plan.choice("edge", EDGES))
-    unit, depth = plan.choice("unit", UNITS[problem.dtype.name]), int(plan.choice("depth", DEPTHS[problem.dtype.name]))
+    unit, depth = (
+        plan.choice("unit", UNITS[dtype_name(problem.dtype)]),
+        int(plan.choice("depth", DEPTHS[dtype_name(problem.dtype)])),
+    )
     is_single, accumulate = problem.dtype.itemsize == 4, product.accumulate
     if is_single:
         magnitudes = single_defines(problem, Form.ANY, accumulate=accumulate)  # least but 0, greatest

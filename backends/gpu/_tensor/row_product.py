@@ -14,7 +14,7 @@ from backends.gpu._passes.padding import add_padding
 from backends.gpu._program.program import Matrix, Place, Product, Program
 from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
-from harness.dtypes import TABLE
+from harness.dtypes import TABLE, dtype_name
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import (
@@ -78,7 +78,7 @@ def add_half_product(program: Program, plan: Plan, product: Product) -> None:
         _check_flat(plan, product)
     a, b = _operands(launch, product)
     first, second = (b, a) if is_flat else (a, b)
-    cluster, dtype = int(plan.options["cluster"]), plan.problem.input_dtype.name
+    cluster, dtype = int(plan.options["cluster"]), dtype_name(plan.problem.input_dtype)
     maps = first.map(dtype, _HALF.bk), second.map(dtype, _HALF.bk, cluster)
     defines = as_defines({"KIND": f'"{TABLE[dtype].ptx}"', **_orders(first, second)})
     tma = (_FLAT if is_flat else _HALF)._replace(box_columns=0 if second.along_k else _BOX_COLUMNS)

@@ -28,7 +28,7 @@ from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu.libraries._cublas import bind, missing
-from harness.dtypes import TABLE
+from harness.dtypes import TABLE, dtype_name
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -65,14 +65,14 @@ class Cublas(Rung):
         """Decline every semiring but plus_times, integers but int8, and int8 whose rows are not aligned."""
         if not problem.semiring.is_ordinary:
             return "cuBLAS computes plus_times only"
-        if problem.input_dtype.name not in _TYPES or (problem.dtype.kind != "f" and not problem.is_mixed):
+        if dtype_name(problem.input_dtype) not in _TYPES or (problem.dtype.kind != "f" and not problem.is_mixed):
             return "cuBLAS takes floats, and int8 with sums in int32"
         is_scaled = problem.is_mixed and problem.alpha is not None and problem.dtype.kind == "f"
         if is_scaled and not (np.isfinite(problem.alpha) and problem.alpha):
             return "an infinite alpha makes NaN of sums that are zero, and cuBLAS zeros of all sums by one of 0"
         if is_widened(problem):
             return None
-        if problem.input_dtype.name == "int8" and (problem.k % _INT8_STEP or problem.n % _INT8_STEP):
+        if dtype_name(problem.input_dtype) == "int8" and (problem.k % _INT8_STEP or problem.n % _INT8_STEP):
             return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
         return None
 
@@ -101,12 +101,12 @@ class Cublas(Rung):
         problem, (a, b, out, *_) = plan.problem, product
         by_columns = a.by_columns, b.by_columns
         places, lds = ((x.place for x in (a, b)), (a.ld, b.ld))
-        if problem.input_dtype.name == "int8":  # by rows of B it takes three times as long
+        if dtype_name(problem.input_dtype) == "int8":  # by rows of B it takes three times as long
             stacks = add_digits(program, product, 1)
             places, lds, by_columns = ((x.place for x in stacks), tuple(x.width for x in stacks), (False, True))
         alpha = problem.alpha if problem.is_mixed and problem.alpha is not None else problem.dtype.type(1)
         gemm = Gemm(
-            problem.m, problem.n, problem.k, *lds, out.ld, problem.input_dtype.name, problem.dtype.name,
+            problem.m, problem.n, problem.k, *lds, out.ld, dtype_name(problem.input_dtype), dtype_name(problem.dtype),
             alpha.item(), int(problem.accumulate), self.uses_tf32, by_columns,
         )  # fmt: skip
         if product.batch:
@@ -115,7 +115,7 @@ class Cublas(Rung):
 
 
 def _is_one_by_one(problem: Problem) -> bool:
-    return problem.input_dtype.name == "int8" or is_widened(problem)
+    return dtype_name(problem.input_dtype) == "int8" or is_widened(problem)
 
 
 class CublasTf32(Cublas):
@@ -130,7 +130,9 @@ class CublasTf32(Cublas):
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but float32."""
-        return super().declines(problem) or (None if problem.dtype.name == "float32" else "TF32 is made of float32")
+        return super().declines(problem) or (
+            None if dtype_name(problem.dtype) == "float32" else "TF32 is made of float32"
+        )
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the error of rounding both operands to TF32: 2^-11 each, of the largest sum of absolute terms."""

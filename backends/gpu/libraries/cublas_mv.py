@@ -19,6 +19,7 @@ from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._passes.passes import add_pass
 from backends.gpu._program.program import Program
 from backends.gpu.libraries._cublas import bind, missing
+from harness.dtypes import dtype_name
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -45,7 +46,7 @@ class CublasMatrixVector(MatrixVectorRung):
         """Decline all but plus_times over float32 and float64, and an alpha that is no factor of the sums."""
         if not problem.semiring.is_ordinary:
             return "cuBLAS computes plus_times only"
-        if problem.dtype.name not in _ROUTINES:
+        if dtype_name(problem.dtype) not in _ROUTINES:
             return "cuBLAS has matrix-vector products over float32 and float64"
         if problem.alpha is not None and (problem.alpha == 0 or not np.isfinite(problem.alpha)):
             return "cuBLAS multiplies sums with alpha: zero hides a NaN, and infinity makes NaN of a sum of zero"
@@ -80,4 +81,4 @@ def _load(product: MatrixVector, problem: Problem) -> Callable[..., None]:
         _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns, alpha, of_matrix, max(ld, rows), of_x, product.step_x,
         beta, of_y, product.step_y,
     )  # fmt: skip
-    return bind(_ROUTINES[problem.dtype.name], "compute the product", arguments, addresses)
+    return bind(_ROUTINES[dtype_name(problem.dtype)], "compute the product", arguments, addresses)

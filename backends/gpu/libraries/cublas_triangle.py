@@ -23,6 +23,7 @@ from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.program import Product, Program
 from backends.gpu.libraries._cublas import bind, missing
+from harness.dtypes import dtype_name
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
@@ -51,7 +52,7 @@ class CublasTriangle(Rung):
         """Decline all but triangles of plus_times over float32 and float64."""
         if not problem.triangle or (problem.triangle == "a" and problem.n != 1):
             return "it computes triangles of D, and symmetric matrices times vectors"
-        if not problem.semiring.is_ordinary or problem.dtype.name not in _LETTERS:
+        if not problem.semiring.is_ordinary or dtype_name(problem.dtype) not in _LETTERS:
             return "cuBLAS computes triangles of plus_times over float32 and float64"
         return None
 
@@ -70,7 +71,7 @@ class CublasTriangle(Rung):
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call."""
         problem, (a, b, out, m, _, k, *_) = plan.problem, product
-        letter = _LETTERS[problem.dtype.name]
+        letter = _LETTERS[dtype_name(problem.dtype)]
         if problem.triangle == "a":
             name, sizes, operands = f"cublas{letter}symv_v2", (_UPPER, m), (a, b)
         elif a.place == b.place:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from harness.plan import Launch
 from harness.problem import Problem
@@ -18,8 +16,6 @@ WGMMA_ROWS = (64, 128)
 # Most shares, and bytes between rows of B, for which tiles begin at different steps of k
 # (docs/lab/2026-11-24-stagger.md).
 SHARES, LINES = 2, 1024
-
-Column = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Tile(NamedTuple):
@@ -71,35 +67,20 @@ class Choice(NamedTuple):
 class Family(Protocol):
     """Launches of one kind of kernel."""
 
-    def candidates(self, problem: Problem, device: Device) -> Sequence[Choice]:
-        """Return what may be launched for a product on a GPU."""
-        ...
-
-    def seconds(self, problem: Problem, candidates: Any, device: Device) -> Sequence[float] | Column:
-        """Return the time of each of the candidates [s]."""
+    def fastest(self, problem: Problem, device: Device, most_s: float) -> tuple[float, Choice] | None:
+        """Return the least time of a product on a GPU [s], and the launch that takes it; None: all take longer."""
         ...
 
 
 def fastest(families: Mapping[str, Family], problem: Problem, device: Device) -> tuple[str, Choice]:
-    """Return the candidate of least time, and the name of its family; of equal ones the first."""
-    found = []
+    """Return the launch of least time, and the name of its family; of equal ones the first."""
+    least_s, found = math.inf, None
     for name, family in families.items():
-        candidates = family.candidates(problem, device)
-        if len(candidates):
-            found.append((*least(candidates, family.seconds(problem, candidates, device)), name))
-    _, choice, name = min(found, key=lambda of_family: of_family[0])
-    return name, choice
-
-
-def least(candidates: Sequence[Choice], seconds: Sequence[float] | Column) -> tuple[float, Choice]:
-    """Return the least time and its candidate; of equal ones the first, with the fewest shares."""
-    times = np.asarray(seconds)
-    shortest = float(times.min())
-    first, *others = (candidates[int(index)] for index in np.flatnonzero(times == shortest))
-    for choice in others:  # more shares, some of them empty
-        if choice.shares < first.shares and choice._replace(shares=first.shares) == first:
-            first = choice
-    return shortest, first
+        timed = family.fastest(problem, device, least_s)
+        if timed and (found is None or timed[0] < least_s):
+            least_s, found = timed[0], (name, timed[1])
+    assert found is not None
+    return found
 
 
 class Costs(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from harness.plan import WARP, Launch
 from harness.problem import Problem
@@ -46,13 +45,17 @@ SHARE = 0.9
 class HalfPanels:
     """The family of row panels: at most one launch for a product."""
 
-    def candidates(self, problem: Problem, device: Device) -> list[Choice]:
-        """Return the panels of a product; none where they do not suit it."""
+    def fastest(self, problem: Problem, device: Device, most_s: float) -> tuple[float, Choice] | None:
+        """Return the time of the panels of a product [s], and their launch; None: they do not suit it."""
+        choice = self._panels(problem, device)
+        return choice and (self._seconds(problem, choice, device), choice)
+
+    def _panels(self, problem: Problem, device: Device) -> Choice | None:
         m, n, k = problem.m, problem.n, problem.k
         is_tall = n <= NARROWEST and m >= max(FEWEST_ROWS, TALL * n)
         suits_tiles = k % GRANULE == 0 and (n > NARROWEST_OF_GRANULES or n * k > MOST_OF_GRANULES)
         if not is_tall or suits_tiles or problem.layout[0] == "F" or problem.triangle or not k:
-            return []
+            return None
         columns, of_a, of_b = -(-n // COLUMNS) * COLUMNS, problem.layout[0], problem.layout[1]
         gap = 0 if of_a == "C" else 2 * GRANULE  # beyond it rows are brought one by one
         stage = stage_bytes(ROWS, max(odd_granules(k, GRANULE), k + gap) if gap or takes_rows_alone(k) else k)
@@ -67,26 +70,20 @@ class HalfPanels:
                 launch = Launch(bm=block, bn=columns, bk=STEP, wm=ROWS, wn=columns, tm=tm, tn=tn, stages=STAGES)
                 registers = columns * ROWS // WARP + BESIDE_SUMS
                 resident = device.blocks_at_once(warps * WARP, registers, shared, MOST_RESIDENT)
-                return [Choice(Tile(launch, 0, 0, resident), shares=1)]
-        return []
+                return Choice(Tile(launch, 0, 0, resident), shares=1)
+        return None
 
-    def seconds(self, problem: Problem, candidates: Sequence[Choice], device: Device) -> list[float]:
-        """Return the time of a product [s], by the model."""
-        m, n, k = problem.m, problem.n, problem.k
+    def _seconds(self, problem: Problem, choice: Choice, device: Device) -> float:
+        m, n, k, launch = problem.m, problem.n, problem.k, choice.tile.launch
         read, written = NARROW * k * (m + n), WIDE * m * n
         far = in_memory(read + written)
         memory_s = (read * (far / FAR + (1 - far) / NEAR) + written / WRITE) / device.speed["memory"]
         panels, steps = math.ceil(m / ROWS), math.ceil(k / STEP)
-
-        def of(choice: Choice) -> float:
-            launch = choice.tile.launch
-            blocks = min(math.ceil(m / launch.bm), device.multiprocessors * choice.tile.blocks)
-            of_rows_s = panels / min(blocks, device.multiprocessors) * steps * STEP_S if k % GRANULE else 0
-            steps_s = of_rows_s + B_BYTE_S * NARROW * steps * STEP * launch.bn
-            panels_s = math.ceil(panels / (blocks * launch.bm // ROWS)) * PANEL_S
-            return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))
-
-        return [of(choice) for choice in candidates]
+        blocks = min(math.ceil(m / launch.bm), device.multiprocessors * choice.tile.blocks)
+        of_rows_s = panels / min(blocks, device.multiprocessors) * steps * STEP_S if k % GRANULE else 0
+        steps_s = of_rows_s + B_BYTE_S * NARROW * steps * STEP * launch.bn
+        panels_s = math.ceil(panels / (blocks * launch.bm // ROWS)) * PANEL_S
+        return float(SHARE * (LAUNCH_S + sum(x**NORM for x in (memory_s, steps_s, panels_s)) ** (1 / NORM)))
 
 
 def takes_rows_alone(k: int) -> bool:

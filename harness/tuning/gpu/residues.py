@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from harness.dtypes import dtype_name
 from harness.problem import Problem
 
 # What must hold before a product is computed by residues. "proven": every element is within the bound of ordinary sums,
@@ -70,7 +71,7 @@ MEMORY_SHARE = 0.4
 def pays(problem: Problem) -> bool:
     """Return whether products of that shape are faster by residues modulo the fewest numbers than natively."""
     m, n, k, size = problem.m, problem.n, problem.k, problem.dtype.itemsize
-    numbers = NUMBERS[problem.dtype.name]
+    numbers = NUMBERS[dtype_name(problem.dtype)]
     count = numbers.fewest
     saved = problem.operations * (1 / numbers.native_rate - count / INT8_RATE)
     passes = (m * k + k * n) * (2 * size + count) + m * n * (size + 2 * count)

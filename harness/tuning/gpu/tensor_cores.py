@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from harness.dtypes import dtype_name
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
 from harness.tuning.device import Device
@@ -143,14 +144,14 @@ def tensor_core_launch(problem: Problem, device: Device) -> Launch:
 
     16-bit elements, integers: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
     """
-    numbers = NUMBERS[problem.input_dtype.name]
+    numbers = NUMBERS[dtype_name(problem.input_dtype)]
     if needs_wgmma(problem):
         rounds_large, rounds_small = (
             rounds(problem, x, edge_lines(problem, x, device), device) for x in (numbers.large, numbers.small)
         )
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
     large = count(problem, numbers.large)
-    is_double = problem.input_dtype.name == "float64"
+    is_double = dtype_name(problem.input_dtype) == "float64"
     if not (is_busy(large, device) if is_double else large >= device.multiprocessors):
         return numbers.small
     whole = WHOLE_TILES
@@ -194,7 +195,7 @@ def count(problem: Problem, tiles: Launch) -> int:
 
 def depth_of(problem: Problem, launch: Launch) -> int:
     """Choose the steps of k of a float64 instruction, or between two flushes of float32."""
-    return WHOLE_DEPTH if launch == WHOLE_TILES else DEPTH[problem.input_dtype.name]
+    return WHOLE_DEPTH if launch == WHOLE_TILES else DEPTH[dtype_name(problem.input_dtype)]
 
 
 def is_busy(tiles: int, device: Device) -> bool:
@@ -212,7 +213,7 @@ def brought_tiles(problem: Problem) -> Launch:
 
 def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
     """Return which of A and B the kernels of floats read by columns as they lie, by these instructions."""
-    name = problem.input_dtype.name
+    name = dtype_name(problem.input_dtype)
     if (name, unit) not in BY_COLUMNS:
         return frozenset()
     uses = {
@@ -226,7 +227,7 @@ def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
 
 def suits_hopper(problem: Problem, device: Device) -> bool:
     """Return whether a method of Hopper alone is faster: wgmma, whose operands a pass prepares, or the copy engine."""
-    m, n, name = problem.m, problem.n, problem.input_dtype.name
+    m, n, name = problem.m, problem.n, dtype_name(problem.input_dtype)
     launch = HOPPER_TILES[name]
     tiles = count(problem, launch)
     if name == "float64":
@@ -236,7 +237,7 @@ def suits_hopper(problem: Problem, device: Device) -> bool:
 
 def pads_rows(problem: Problem) -> bool:
     """Return whether operands with unaligned rows are worth a copy."""
-    return max(problem.m, problem.n, problem.k) >= NUMBERS[problem.input_dtype.name].padded_from
+    return max(problem.m, problem.n, problem.k) >= NUMBERS[dtype_name(problem.input_dtype)].padded_from
 
 
 def cluster_of(problem: Problem) -> int:

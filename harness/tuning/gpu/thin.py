@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.dtypes import dtype_name
 from harness.problem import Problem
 from harness.tuning.device import Device
 from harness.tuning.gpu.family import Choice
@@ -45,7 +46,10 @@ def measured(problem: Problem, families: Mapping[str, TileFamily], device: Devic
 
     Measured were products of plus_times on an H100 or H200; those of float16 count as bfloat16.
     """
-    dtype, sizes = "bfloat16" if problem.is_mixed else problem.input_dtype.name, (problem.m, problem.n, problem.k)
+    dtype, sizes = (
+        "bfloat16" if problem.is_mixed else dtype_name(problem.input_dtype),
+        (problem.m, problem.n, problem.k),
+    )
     if not device.is_measured or dtype not in _ITEMSIZES or not all(sizes):
         return None
     table = _fastest().get((dtype, *is_ragged(problem.lines, *_ITEMSIZES[dtype])))

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from harness.dtypes import dtype_name
 from harness.problem import Problem
 from harness.tuning.device import Device
 from harness.tuning.gpu import tensor_cores, thin, thin_tiles
@@ -43,7 +44,7 @@ def thin_choice(problem: Problem, device: Device, *, is_hopper: bool) -> ThinCho
 
     Of 16-bit elements also those whose large tiles do not fill a GPU more than once, or that have one stage along k.
     """
-    name = problem.input_dtype.name
+    name = dtype_name(problem.input_dtype)
     if name not in THIN or problem.triangle == "d":
         return None
     is_thin = thin.is_thin(problem, device)
