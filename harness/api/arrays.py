@@ -96,7 +96,8 @@ class Arrays:
 
     def operand(self, x: Any, dtype: np.dtype[Any], batch: tuple[int, ...]) -> Any:
         """Return `x` with the product's dtype, broadcast to the batch."""
-        return self.module.broadcast_to(self.converted(x, dtype), (*batch, *x.shape[-2:]))
+        converted = self.converted(x, dtype)
+        return converted if x.ndim == 2 and not batch else self.module.broadcast_to(converted, (*batch, *x.shape[-2:]))
 
     def overlaps(self, x: Any, y: Any) -> bool:
         """Return whether `x` and `y` may share memory."""
@@ -191,8 +192,9 @@ class CupyArrays(Arrays):
 
     def overlaps(self, x: Any, y: Any) -> bool:
         # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor
-        (begin, end), (other_begin, other_end) = (addresses(z) for z in (x, y))
-        return x.size > 0 and y.size > 0 and begin < other_end and other_begin < end
+        begin, end = addresses(x)
+        other_begin, other_end = addresses(y)
+        return begin < other_end and other_begin < end and x.size > 0 and y.size > 0
 
     def constant(self, value: np.ndarray) -> Any:
         key = self.module, self._index, value.dtype, value.shape, value.tobytes()

@@ -80,12 +80,12 @@ def _choose_automatically(
     problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = (), count: int | None = None
 ) -> Backend:
     whole = dataclasses.replace(problem, batch=batch) if batch else problem
-    for name in _measured(whole, arrays, count):
+    firsts = _tried_first(arrays)
+    for name in _measured(whole, arrays, count, firsts):
         backend = _known(name)
         if backend and _is_admitted(backend, problem, arrays):
             return backend
     behind = []
-    firsts = _tried_first(arrays)
     for first in firsts:
         # before the others are asked, which takes ten times as long
         if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
@@ -113,16 +113,19 @@ def _known(name: str) -> Backend | None:
     return entry.backend if entry else None
 
 
-def _measured(problem: Problem, arrays: Arrays, count: int | None) -> tuple[str, ...]:
+def _measured(problem: Problem, arrays: Arrays, count: int | None, static: list[Backend]) -> tuple[str, ...]:
     """Return the order that was measured near `problem`; empty if there is none."""
-    static = _tried_first(arrays)
     tables = orders.tables_of(place) if (place := _place(static, on_device=arrays.on_device)) else ()
     if not tables:
         return ()
     threads = None if arrays.on_device else count or machine.detect().threads
     one = problem.of_one()
-    usual = tuple(backend.name for backend in static if backend.refuses(one) is None and backend.pays(one))
-    return orders.order(tables, class_of(problem, threads), Sizes.of(problem), usual)
+    usual = {backend.name: backend for backend in static}
+
+    def suits(name: str) -> bool:
+        return usual[name].refuses(one) is None and usual[name].pays(one)
+
+    return orders.order(tables, class_of(problem, threads), Sizes.of(problem), tuple(usual), suits)
 
 
 def _place(static: Iterable[Backend], *, on_device: bool) -> Machine | Chip | None:

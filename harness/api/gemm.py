@@ -203,9 +203,11 @@ def _compute(
     copied to it.
     """
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
+    others = dict(operands)
     if _adds_in_place(arguments, backend, operands.get("c"), result):
         operands["c"] = result
-    overlaps = any(arrays.overlaps(result, x) for x in operands.values() if x is not result)
+        del others["c"]
+    overlaps = any(arrays.overlaps(result, x) for x in others.values())
     target = _aside(arguments, result) if overlaps else result
     whole = Operands(operands["a"], operands["b"], operands["c"] if problem.accumulate else None, target)
     batch = as_batch(arguments, backend)

@@ -107,8 +107,14 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
     itemsize : int
         Bytes of an element.
     """
-    extents = [step * (size - 1) for size, step in zip(shape, strides, strict=True)]
-    return sum(min(x, 0) for x in extents), itemsize + sum(max(x, 0) for x in extents)
+    low = end = 0
+    for size, step in zip(shape, strides, strict=True):
+        extent = step * (size - 1)
+        if extent < 0:
+            low += extent
+        else:
+            end += extent
+    return low, end + itemsize
 
 
 def shares_with_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

@@ -203,6 +203,7 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(device, "_no_gpu", lambda: None)
     patch.setattr(device, "device", lambda index=None: chip)
     patch.setattr(device, "current_index", lambda: gpu.current)
+    patch.setattr(packed, "_functions", {})
     patch.setattr(packed, "load_kernel", gpu.load)
     patch.setattr(packed, "chained_launch", gpu.chained)
     patch.setattr(packed, "compile_together", gpu.compile_together)

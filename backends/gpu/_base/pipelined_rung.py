@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Hashable
 from typing import ClassVar
 
-from backends.gpu._base.warp_rung import WarpRung, widest_load
+from backends.gpu._base.warp_rung import LOADS, WarpRung, widest_load
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._program.program import Product
-from backends.gpu._simt.copies import group_size, has_whole_passes, width_of_copies
+from backends.gpu._program.program import Kernel, Matrix, Product
+from backends.gpu._simt.copies import group_size, has_whole_passes, offset_type, width_of_copies
 from backends.gpu._simt.log_sum_exp import is_log_sum_exp
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
@@ -80,6 +83,25 @@ class PipelinedRung(WarpRung):
             return frozenset()
         return frozenset("a" if plan.problem.m >= TURNED_FROM else "ab")
 
+    def kernel(self, plan: Plan, product: Product) -> Kernel:
+        """Return the kernel: one object for all sizes, by all that it is made from."""
+        problem, (a, b, out, *_) = plan.problem, product
+        of_product = product.form, product.accumulate, product.edge, product.is_triangle, product.batch is None
+        of_lines = [traits for x in (a, b, out) for traits in _traits(x)]
+        options = plan.options
+        key = (
+            *(plan.launch, problem.semiring, problem.dtype, offset_type(plan.launch, a, b)),
+            *of_product, *of_lines, *options, *options.values(), *map(type, options.values()),
+        )  # fmt: skip
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._kernels[key] = super().kernel(plan, product)
+        return kernel
+
+    @functools.cached_property
+    def _kernels(self) -> dict[Hashable, Kernel]:
+        return {}
+
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
         launch, itemsize = plan.launch, plan.problem.dtype.itemsize
@@ -92,3 +114,8 @@ class PipelinedRung(WarpRung):
         if a.by_columns:
             pipeline |= {"A_BY_COLUMNS": 1, "WIDTH_A": width_of_copies(a, launch.bm, launch, itemsize, widest)}
         return super().tile_defines(plan, product) + as_defines(pipeline)
+
+
+def _traits(x: Matrix) -> tuple[int, int, int, bool]:
+    """Return what loads of the lines of a matrix depend on: which numbers of elements cut them, and how they lie."""
+    return math.gcd(x.ld, LOADS[-1]), math.gcd(x.line or x.ld, LOADS[-1]), x.alignment % LOADS[-1], x.by_columns

@@ -13,7 +13,9 @@ section 3, "Pointer Redirecting", and its figure 5; of the last two: course work
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
+from typing import Any
 
 from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
@@ -48,6 +50,11 @@ class TiledRung(Rung):
     def has_one_launch(self, plan: Plan) -> bool:
         """Return whether the rung's own kernel alone reads A and B, and no pass or launch for edges."""
         return self.edge(plan, plan.launch) in _AT_ONCE or self._is_whole(plan.problem, plan.launch)
+
+    @functools.cached_property
+    def _legal(self) -> set[tuple[Any, ...]]:
+        """Launches that the kernel can have, by all that `prepare_launch` looks at."""
+        return set()
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles of `plan`.
@@ -91,7 +98,11 @@ class TiledRung(Rung):
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the launches for the chosen treatment of edges."""
-        problem, launch, (a, b, _, m, n, k, *_) = plan.problem, self.prepare_launch(plan), product
+        problem, launch, (a, b, _, m, n, k, *_) = plan.problem, plan.launch, product
+        legal = launch, problem.dtype, device.planned(), *plan.options.values()
+        if legal not in self._legal:
+            self.prepare_launch(plan)
+            self._legal.add(legal)
         whole = product._replace(edge=self.edge(plan, launch))
         if whole.edge == "big-small":
             if product.is_triangle:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from backends.gpu._base.pipelined_rung import PipelinedRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.shares import Tail, fold, share_steps, stagger_defines
@@ -70,12 +68,12 @@ def launch_tuned(program: Program, kernel: Kernel, plan: Plan, product: Product)
     """
     program.alike = of_other_rows
     tail = _reserve_tail(program, plan, product)
-    split = dataclasses.replace(kernel, defines=kernel.defines + as_defines({"IS_SPLIT": tail is not None}))
+    of_whole, of_shared = kernel.halves
     if tail is None:
-        program.launch(split, product.grid(product.tiles(plan.launch.bm, plan.launch.bn)), *product.arguments)
+        program.launch(of_whole, product.grid(product.tiles(plan.launch.bm, plan.launch.bn)), *product.arguments)
         return
     blocks = tail.whole + tail.rest * tail.shares
-    program.launch(split, blocks, *product.arguments, tail.parts, tail.whole, tail.rest, tail.depth)
+    program.launch(of_shared, blocks, *product.arguments, tail.parts, tail.whole, tail.rest, tail.depth)
     _add_fold(program, plan, product, tail)
 
 

@@ -137,6 +137,8 @@ def compile_together(
     arch = device.device().arch
     jobs = [(stem, defines, arch + suffix) for stem, defines, suffix in kernels]
     missing = [job for job in jobs if job not in _compiled]
+    if not missing:
+        return
     threads = len(processors())
     beside: list[Job] = []
     if len(missing) < threads and not all(is_kept(*job) for job in missing):

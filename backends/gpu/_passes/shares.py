@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
@@ -69,8 +70,13 @@ def fold(defines: Defines, tile: tuple[int, int, int], tail: Tail, product: Prod
     lines = 1
     while each == 1 and lines < FOLD_LINES and elements * lines < FOLD_THREADS and lines * FOLD_LEAST < tail.shares:
         lines *= 2
-    numbers = {"BM": bm, "BN": bn, "GROUP": group, "THREADS": FOLD_BLOCK, "EACH": each, "LINES": lines}
-    kernel = Kernel("fold", defines + as_defines(numbers), (FOLD_BLOCK,), function="fold")
+    kernel = _fold_kernel(defines, bm, bn, group, each, lines)
     blocks = tail.rest * ceil_div(bm * bn, FOLD_BLOCK // lines * each)
     shares = tail.shares, tail.whole, tail.rest
     return Step.of(kernel, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, product.extremes)
+
+
+@functools.lru_cache(512)
+def _fold_kernel(defines: Defines, bm: int, bn: int, group: int, each: int, lines: int) -> Kernel:
+    numbers = {"BM": bm, "BN": bn, "GROUP": group, "THREADS": FOLD_BLOCK, "EACH": each, "LINES": lines}
+    return Kernel("fold", defines + as_defines(numbers), (FOLD_BLOCK,), function="fold")

@@ -44,10 +44,12 @@ class GpuExecution(Execution):
         self._programs, self._itemsizes = (program, of_self), {name: x.itemsize for name, x in buffers.items()}
         is_of_self = of_self is not None and begin_together(buffers["a"], buffers["b"])
         self._packed = PackedProgram(of_self if of_self and is_of_self else program, self._itemsizes)
-        self._scratch = device.empty((self._packed.scratch_bytes,), np.dtype(np.uint8))
-        if self._packed.zeroed_bytes:
-            self._scratch.fill(0)
-        self._addresses = [x.data.ptr for x in (*buffers.values(), self._scratch)]
+        self._addresses = [x.data.ptr for x in buffers.values()]
+        if size := self._packed.scratch_bytes:
+            self._scratch = device.empty((size,), np.dtype(np.uint8))
+            if self._packed.zeroed_bytes:
+                self._scratch.fill(0)
+            self._addresses.append(self._scratch.data.ptr)
         if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
-from backends.gpu._program.program import Call, Place, Program, Step
+from backends.gpu._program.program import Call, Kernel, Place, Program, Step
 from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 _SLOT = 8  # bytes of every argument but a tensor map
@@ -26,6 +25,10 @@ _DIMENSIONS = 3
 
 # Launches a step on a stream, given by its handle.
 _Launch = Callable[[int], object]
+
+
+# Kernels that are loaded, by the number of their GPU: an object for a kernel is found faster than all of its macros.
+_functions: dict[tuple[int, Kernel], Any] = {}
 
 
 class _Slots:
@@ -44,10 +47,12 @@ class _Slots:
             self.maps.append((self.count, x, address))
             self.count += MAP_BYTES // _SLOT
             return self.maps[-1][0]
-        key = x if isinstance(x, Place) else np.asarray(x).tobytes()
-        if key not in self.of:
-            self.of[key], self.count = self.count, self.count + 1
-        return self.of[key]
+        key = x if isinstance(x, Place) else x.tobytes()
+        slot = self.of.get(key)
+        if slot is None:
+            slot = self.of[key] = self.count
+            self.count += 1
+        return slot
 
 
 class PackedProgram:
@@ -70,8 +75,13 @@ class PackedProgram:
 
     def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
         self.program, self.itemsizes = program, itemsizes
-        kernels = {(k.stem, k.defines, k.suffix) for k in program.kernels()}
-        compile_together(kernels, lambda: program.alike(kernels))
+        self._index = device.current_index()
+        if new := [k for k in program.kernels() if (self._index, k) not in _functions]:
+            kernels = {(k.stem, k.defines, k.suffix) for k in new}
+            compile_together(kernels, lambda: program.alike(kernels))
+            for k in new:
+                function = load_kernel(k.stem, k.defines, k.function, k.shared_bytes, k.suffix)
+                _functions[self._index, k] = function
         slots = _Slots()
         arguments = [[slots.add(x) for x in step.arguments] for step in program.steps]
         self._raw = ctypes.create_string_buffer(_SLOT * slots.count + MAP_ALIGNMENT)
@@ -85,7 +95,7 @@ class PackedProgram:
                 number, begin, itemsize = buffers[x.buffer]
                 self._addresses.append((slot, number, begin + x.offset * itemsize))
             else:
-                ctypes.memmove(self._begin + _SLOT * slot, x, len(x))
+                self._memory[slot] = int.from_bytes(x, sys.byteorder)
         self._keep: list[Any] = []
         self._launches = [self._bind(*pair) for pair in zip(program.steps, arguments, strict=True)]
 
@@ -121,7 +131,7 @@ class PackedProgram:
             memory, call = self._memory, step.load()
             return lambda stream: call(stream, *[memory[slot] for slot in slots])
         kernel = step.kernel
-        function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes, kernel.suffix)
+        function = _functions[self._index, kernel]
         pointers = (ctypes.c_void_p * len(slots))(*(self._begin + _SLOT * slot for slot in slots))
         sizes = *_three(step.grid), *_three(kernel.block), kernel.shared_bytes
         self._keep += function, pointers  # the module, and what `parameters` points to

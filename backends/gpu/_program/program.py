@@ -6,9 +6,10 @@ files.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,24 @@ class Kernel:
     function: str = "gemm"
     suffix: str = ""
     is_chained: bool = False
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.stem, self.function, self.defines, self.block, self.shared_bytes, self.suffix))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {x.name: getattr(self, x.name) for x in fields(self)}  # hashes differ from process to process
+
+    @functools.cached_property
+    def halves(self) -> tuple[Kernel, Kernel]:
+        """The kernel for tiles that are computed whole, and the one for tiles of which some are shared: tuned.cu."""
+        of_whole, of_shared = (
+            replace(self, defines=self.defines + as_defines({"IS_SPLIT": is_split})) for is_split in (False, True)
+        )
+        return of_whole, of_shared
 
 
 class Place(NamedTuple):
@@ -183,6 +202,9 @@ class Product(NamedTuple):
         return count_tiles(self.m, self.n, bm, bn, triangle=self.is_triangle)
 
 
+_int32 = functools.lru_cache(4096)(np.int32)  # of sizes, most of which come again
+
+
 class Step(NamedTuple):
     """One launch.
 
@@ -202,7 +224,7 @@ class Step(NamedTuple):
     @classmethod
     def of(cls, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> Step:
         """Return a launch; Python integers become 32-bit arguments."""
-        scalars = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
+        scalars = tuple([_int32(x) if isinstance(x, int) else x for x in arguments])
         return cls(kernel, (grid,) if isinstance(grid, int) else grid, scalars)
 
 

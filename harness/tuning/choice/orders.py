@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ LONG = 48
 # A backend of the static order stays the first unless another is faster by more than this: 3 % is what two medians of
 # the same backend differ by in short races.
 MARGIN = 1.03
+
+# Most sizes whose times a table keeps beside its entries.
+_MOST_KEPT = 1 << 14
 
 SHIPPED = Path(__file__).with_name("measured")
 # The fastest backend of a entry has this number, and the others theirs in proportion to their times.
@@ -82,6 +85,7 @@ class Table:
     provenance: str = ""
     notice: str = ""
     _measured: dict[str, Measured[Times]] = field(default_factory=dict)
+    _near: dict[Hashable, Times] = field(default_factory=dict)
 
     def times(self, of_class: str, sizes: Sizes) -> Times:
         """Return the times of the nearest measured sizes of that class; empty if none is near.
@@ -89,15 +93,29 @@ class Table:
         A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a
         longer side then changes the time of every backend alike.
         """
+        steps = sizes.steps()
+        times = self._near.get((of_class, steps))
+        if times is None:
+            if len(self._near) >= _MOST_KEPT:
+                self._near.clear()
+            times = self._near[of_class, steps] = self._search(of_class, steps)
+        return times
+
+    def _search(self, of_class: str, steps: tuple[int, ...]) -> Times:
         measured = self._measured.get(of_class)
         if measured is None:
             entries = {sizes.steps(): times for sizes, times in self.entries.get(of_class, {}).items()}
             measured = self._measured[of_class] = Measured(entries.items(), REACH)
-        return next(measured.near(measured.within(sizes.steps(), LONG)), {})
+        return next(measured.near(measured.within(steps, LONG)), {})
 
 
-@functools.lru_cache(4096)
-def order(tables: tuple[Table, ...], of_class: str, sizes: Sizes, static: tuple[str, ...]) -> tuple[str, ...]:
+def order(
+    tables: tuple[Table, ...],
+    of_class: str,
+    sizes: Sizes,
+    static: tuple[str, ...],
+    suits: Callable[[str], bool] = lambda name: True,
+) -> tuple[str, ...]:
     """Return the backends that were measured near a product, the one to try first first; empty: none was.
 
     Parameters
@@ -108,11 +126,14 @@ def order(tables: tuple[Table, ...], of_class: str, sizes: Sizes, static: tuple[
     sizes : Sizes
     static : tuple of str
         The order without measurements: the first of it that is within `MARGIN` of the fastest goes first.
+    suits : callable
+        Returns whether one of `static` counts; it is asked of those alone that may go first.
     """
     times = next(filter(None, (table.times(of_class, sizes) for table in tables)), {})
     by_time = sorted(times, key=lambda name: times[name])
-    first = [name for name in static if times.get(name, MARGIN * UNIT + 1) <= MARGIN * UNIT][:1]
-    return (*first, *(name for name in by_time if name not in first))
+    close = (name for name in static if times.get(name, MARGIN * UNIT + 1) <= MARGIN * UNIT and suits(name))
+    first = next(close, None)
+    return tuple(by_time) if first is None else (first, *(name for name in by_time if name != first))
 
 
 def sizes_of_others(
