@@ -72,7 +72,7 @@ class Problem:
         fields = vars(self)  # `object.__setattr__` of each takes as long as all checks
         for name in "mnk":
             fields[name] = _as_size(name, fields[name])
-        fields["batch"] = _as_batch(self.batch) if self.batch != () else ()
+        fields["batch"] = _as_batch(self.batch)
         fields["semiring"] = as_semiring(self.semiring)
         fields["dtype"] = _as_dtype(self.dtype, self.semiring)
         fields["operand_dtype"] = self._as_operand_dtype(self.operand_dtype)
@@ -97,8 +97,6 @@ class Problem:
         return changed
 
     def _check_triangle(self) -> None:
-        if self.triangle == "":
-            return
         if not isinstance(self.triangle, str) or self.triangle not in TRIANGLES:
             names, got = "one of " + ", ".join(map(repr, TRIANGLES)), repr(self.triangle)
             raise ProblemError("triangle is not understood", expected=names, got=got, fix="leave triangle out")
