@@ -53,6 +53,7 @@ from backends.cpu._simd.product import prepare_generated, prepare_symmetric, run
 from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
+from backends.cpu._simd.whole_products import whole_products
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.dtypes import dtype_name, is_bool
@@ -134,9 +135,16 @@ class Simd(Backend):
         """Return one compiled call: it reads small A and B in place, and looks up what is ready for larger ones."""
         return self._shortcut(semiring, dtype, machine, adds=False)
 
-    def adding_shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
-        """Return the same for ``out := out (+) a (x) b``, of one product."""
-        return self._shortcut(semiring, dtype, machine, adds=True)
+    def whole_shortcut(self, problem: Problem, machine: Machine) -> Shortcut | None:
+        """Return the same with alpha and C, of one product."""
+        product = self._shared_shortcut(problem.semiring, problem.dtype, machine.threads, adds=problem.accumulate)
+        return None if product is None else whole_products(problem, product)
+
+    @functools.cache  # noqa: B019 of all scalars, whose products have the same tables
+    def _shared_shortcut(
+        self, semiring: Semiring, dtype: np.dtype[Any], threads: int, *, adds: bool
+    ) -> Shortcut | None:
+        return self._shortcut(semiring, dtype, detect().with_threads(threads), adds=adds)
 
     def _shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine, *, adds: bool) -> Shortcut | None:
         ops, unit = operations(semiring, dtype), usable_units()[0]

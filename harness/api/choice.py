@@ -157,13 +157,13 @@ def limited_shortcut(shortcut: Shortcut, backend: Backend, problem: Problem, nam
     if fewest is None:
         return shortcut
 
-    def where_it_is_first(a: Any, b: Any, out: Any) -> bool:
+    def where_it_is_first(a: Any, b: Any, out: Any, *c: Any) -> bool:
         if _are_matrices(a, b, out) and a.size + b.size >= fewest:
             shapes = dataclasses.replace(problem, m=a.shape[-2], k=a.shape[-1], n=b.shape[-1], batch=out.shape[:-2])
             first = orders.order(tables, class_of(shapes, threads), Sizes.of(shapes), static)[:1]
             if first and first[0] != backend.name:
                 return False
-        return shortcut(a, b, out)
+        return shortcut(a, b, out, *c)
 
     return where_it_is_first
 

@@ -18,7 +18,7 @@ from harness.api.choice import choose, limited_shortcut
 from harness.api.libraries import view_products
 from harness.api.limits import check_threads, limited_to, machine_of
 from harness.api.remembered import repeats, staged
-from harness.api.remembered.shortcuts import known_shortcuts, new_result, plain_shortcut
+from harness.api.remembered.shortcuts import MOST_SHORTCUTS, known_shortcuts, new_result, shortcut_of
 from harness.dtypes import is_exact
 from harness.errors import ProblemError, check_imports
 from harness.interface import Backend, Prepared, Shortcut, make_plan, prepare
@@ -101,9 +101,10 @@ def gemm(
            [inf,  0.]])
     """
     key: Any = None
-    if a.__class__ is _NUMPY and c is None and beta is None and triangle.__class__ is str and not triangle:
+    if a.__class__ is _NUMPY and triangle.__class__ is str and not triangle:
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
-        key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
+        plain = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
+        key = plain if c is None and beta is None else (*plain, beta, beta.__class__, c is None)
         try:
             remembered = known_shortcuts.get(key)
         except (TypeError, ValueError):  # not hashable, so neither a name nor a number: the checks below report it
@@ -112,7 +113,7 @@ def gemm(
             shortcut, result_dtype = remembered
             result = new_result(a, b, result_dtype) if out is None else out
             try:
-                if shortcut(a, b, result):
+                if shortcut(a, b, result) if c is None else shortcut(a, b, result, c):
                     return result
             except ImportError:
                 check_imports("kernels")
@@ -163,13 +164,16 @@ def _gemm(
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
         chosen = choose(problem, backend, arrays, arguments.batch, count)
-        shortcut = plain_shortcut(chosen, problem, count)
-        if key and shortcut is not None and all(x.dtype == problem.input_dtype for x in arguments.inputs.values()):
+        shortcut, is_known = shortcut_of(chosen, problem, count), problem.accumulate == ("c" in arguments.inputs)
+        if key and is_known and shortcut is not None and not arguments.are_converted():
+            if len(known_shortcuts) >= MOST_SHORTCUTS:
+                known_shortcuts.clear()
             known_shortcuts[key] = limited_shortcut(shortcut, chosen, problem, backend, count), problem.dtype
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         with enough_memory("gemm", arguments):
             result = _new(arguments) if out is None else arrays.plain(out)
-            prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
+            quick = shortcut if arguments.batch and not problem.accumulate else None
+            prepared, target = _compute(arguments, chosen, result, count, quick)
         if prepared is None:
             return result if out is None else out
         if arrays.on_device and not arguments.are_converted():

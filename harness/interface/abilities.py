@@ -18,7 +18,7 @@ from harness.semiring import Semiring
 # Products that no backend is given unless it declares them.
 TAKES = frozenset({"mixed", "half", "triangle", "device arrays", "batch"})
 
-Shortcut = Callable[[Any, Any, Any], bool]
+Shortcut = Callable[..., bool]
 
 
 class Abilities:
@@ -84,10 +84,10 @@ class Abilities:
         """
         return None
 
-    def adding_shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
-        """Return the same for ``out := out (+) a (x) b``, or None if there is none.
+    def whole_shortcut(self, problem: Problem, machine: Machine) -> Shortcut | None:
+        """Return the same for the semiring, dtype and scalars of `problem`, and any sizes, or None if there is none.
 
-        Where (+) selects, `out` holds no NaN.
+        It is called as ``compute(a, b, out, c)`` if `problem` has a C, which may be `out` itself.
         """
         return None
 

@@ -204,7 +204,9 @@ class Products:
             for operands in matrices:
                 if self.arrays.on_device:
                     self._run_on_device(operands, accumulate=accumulate)
-                elif not (self._shortcuts.get(accumulate) or self._shortcut(m, n, k, accumulate))(*operands):
+                elif not (self._shortcuts.get(accumulate) or self._shortcut(m, n, k, accumulate))(
+                    *operands, *operands[2:] if accumulate else ()
+                ):
                     self._run(*self._plan_of_one(m, n, k, accumulate), *operands)
         self.operations += 2 * out.size * k
 
@@ -213,7 +215,7 @@ class Products:
         backend, plan = self._plan_of_one(m, n, k, accumulate)
         shortcut = None
         if self.operand_dtype is None:
-            shortcut = shortcut_of(backend, plan.problem.semiring, self.dtype, None, self._threads, adds=accumulate)
+            shortcut = shortcut_of(backend, plan.problem, self._threads)
         if shortcut is None:
             shortcut = _no_shortcut
         else:
@@ -290,6 +292,6 @@ class Products:
         return self._plans[key]
 
 
-def _no_shortcut(a: Any, b: Any, out: Any) -> bool:
+def _no_shortcut(*arrays: Any) -> bool:
     """Take no product."""
     return False

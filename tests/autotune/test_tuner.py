@@ -443,8 +443,8 @@ def test_b_is_packed_where_its_rows_share_cache_sets(apart, packs, monkeypatch):
         lambda loops, *rest, **named: seen.append(loops) or prepared(loops, *rest, **named),
     )
     b = np.ones((64, apart // 8))[:, :64]
-    assert gemm(np.ones((64, 64)), b.copy(), np.zeros((64, 64))).max() == 64  # with a c: no shortcut
-    assert gemm(np.ones((64, 64)), b, np.zeros((64, 64))).max() == 64
+    assert gemm(np.ones((64, 64)), b.copy(), [[0.0] * 64] * 64).max() == 64  # with a c that is no array: no shortcut
+    assert gemm(np.ones((64, 64)), b, [[0.0] * 64] * 64).max() == 64
     assert [loops.packs_b for loops in seen] == [False, packs]
 
 

@@ -60,6 +60,10 @@ ORDINARY: dict[str, dict[str, Any]] = {
     "dtype": {"dtype": "float64"},
     "dtype as a class": {"dtype": np.float64},
     "dtype as an object": {"dtype": FLOAT64},
+    "an alpha": {"alpha": 2},
+    "a C": {"c": np.ones(1)},
+    "a C and scalars": {"c": np.ones(1), "alpha": -0.5, "beta": np.float32(2)},
+    "a C of min_plus": {"c": np.ones(1), "alpha": 3.0, "beta": 2, "semiring": "min_plus"},
     "many": {"semiring": "max_plus", "backend": "cpu-simd", "threads": 1, "alpha": 0, "dtype": float},
 }
 
@@ -72,7 +76,9 @@ def test_a_call_with_ordinary_arguments_takes_it_from_the_second_time_on(
 ) -> None:
     for size in (6, 150):  # computed as it lies, and by a table
         a, b = np.random.default_rng(size).standard_normal((2, size, size))
-        expected = gemm(a, b, backend="cpu-naive", semiring=options.get("semiring", "plus_times"))
+        if options.get("c") is not None:
+            options = {**options, "c": np.random.default_rng(1).standard_normal((size, size))}
+        expected = gemm(a, b, **{**options, "backend": "cpu-naive"})
         gemm(a, b, **options)
         out = np.full((size, size), np.nan) if with_out else None
         assert _is_short(a, b, out=out, **options)
@@ -83,10 +89,8 @@ def test_a_call_with_ordinary_arguments_takes_it_from_the_second_time_on(
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "a C": {"c": A},
-    "a C and a beta": {"c": A, "beta": 2},
-    "an alpha": {"alpha": 2},
-    "an alpha that is the one of another semiring": {"alpha": 0},
+    "a C that counts nothing": {"c": A, "beta": 0},
+    "an alpha of two signs": {"alpha": 0},
     "a backend without": {"backend": "cpu-packed"},
     "a look at the values": {"semiring": "max_min"},
 }
@@ -199,9 +203,9 @@ def test_a_shortcut_is_made_for_the_threads_of_the_call(count: int | None, monke
 
     monkeypatch.setattr(type(registry.find("cpu-simd")), "shortcut", shortcut)
     monkeypatch.setattr(api_gemm, "known_shortcuts", {})
-    shortcuts.shortcut_of.cache_clear()
+    shortcuts.plain_shortcut.cache_clear()
     gemm(A, B, threads=count)
-    shortcuts.shortcut_of.cache_clear()
+    shortcuts.plain_shortcut.cache_clear()
     assert made == [count or machine.detect().threads]
 
 
@@ -229,7 +233,10 @@ def test_a_stack_of_matrices_is_computed_by_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def _shortcut(*, adds: bool = False) -> Any:
-    return (SIMD.adding_shortcut if adds else SIMD.shortcut)(PLUS_TIMES, FLOAT64, machine.detect())
+    if not adds:
+        return SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect())
+    compute = SIMD.whole_shortcut(Problem(1, 1, 1, accumulate=True), machine.detect())
+    return compute and (lambda a, b, out: compute(a, b, out, out))
 
 
 def _fixed(x: np.ndarray) -> np.ndarray:
@@ -299,30 +306,76 @@ def test_for_anything_else_nothing_is_done(what: str, place: int, adds: bool) ->
 @needs_masks
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["plus_times", "min_plus"])
-def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: int, rng: np.random.Generator) -> None:
-    here, semiring = machine.detect().with_threads(threads), SEMIRINGS[name]
-    compute = SIMD.adding_shortcut(semiring, FLOAT64, here)
+@pytest.mark.parametrize("scalars", [(None, None), (3.7, None), (None, 0.3), (3.7, 0.3)])
+def test_sums_with_products_have_the_bits_of_prepared_ones(
+    name: str, threads: int, scalars: tuple[Any, Any], rng: np.random.Generator
+) -> None:
+    here, whole = machine.detect().with_threads(threads), (SEMIRINGS[name], FLOAT64, *scalars, True)
+    compute = SIMD.whole_shortcut(Problem(1, 1, 1, *whole), here)
     assert compute is not None
     for m, n, k in ((1, 1, 1), (5, 7, 3), (30, 300, 32), (300, 1, 200), (1, 300, 200), (90, 250, 700), (700, 600, 2)):
         a, b, c = (rng.standard_normal(shape) for shape in ((m, k), (k, n), (m, n)))
         room = np.zeros((m + 2, n + 3))
         for left, right in ((a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b))):
             for target in (room[1:-1, 2:-1] if n > 1 else c.copy(), c.copy(order="F")):
-                target[...] = c
-                assert compute(left, right, target)
+                target[...], other = c, np.full_like(target, np.nan)
+                assert compute(left, right, target, target)
                 expected = target.copy(order="K")
                 expected[...] = c
-                plan = SIMD.plan(Problem(m, n, k, semiring, accumulate=True), here)
+                plan = SIMD.plan(Problem(m, n, k, *whole), here)
                 prepare(SIMD, plan, Operands(left, right, expected, expected)).run_once()
                 assert np.array_equal(target, expected)
+                assert compute(left, right, other, c)
+                assert np.array_equal(other, expected)
         assert not room[[0, -1]].any()
         assert not room[:, [0, 1, -1]].any()
 
 
+NO_C: dict[str, Any] = {
+    "a list": lambda out, c: c.tolist(),
+    "more rows": lambda out, c: np.vstack([c, c]),
+    "a row": lambda out, c: c[:1],
+    "another dtype": lambda out, c: c.astype("f4"),
+    "another order of bytes": lambda out, c: c.astype(">f8"),
+    "a subclass": lambda out, c: c.view(_Named),
+    "unaligned": lambda out, c: _unaligned(c),
+    "out by columns": lambda out, c: out.T,
+}
+
+
+@needs_masks
+@pytest.mark.parametrize("what", NO_C)
+def test_for_another_c_nothing_is_done(what: str) -> None:
+    compute, out, c = SIMD.whole_shortcut(Problem(6, 6, 6, alpha=2, accumulate=True), machine.detect()), A + 1, B.copy()
+    assert compute is not None
+    before = out.copy()
+    assert compute(A, B, out, NO_C[what](out, c)) is False
+    assert np.array_equal(out, before)
+    assert compute(A, B, out, c)
+    assert np.allclose(out, 2 * A @ B + c)
+
+
+@needs_masks
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_nan_of_c_is_absent_where_terms_are_selected(in_place: bool) -> None:
+    c = np.where(A > 0, A - 9, np.nan)
+    for beta in (None, 1.5):
+        for _ in range(2):
+            given = c.copy()
+            got = gemm(A, B, given, beta=beta, semiring="min_plus", out=given if in_place else None)
+            assert np.array_equal(got, np.fmin((A[:, :, None] + B).min(1), c + (beta or 0)))
+
+
+def test_scalars_of_many_values_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_gemm, "MOST_SHORTCUTS", 5)
+    for value in np.linspace(1, 2, 20).tolist():
+        assert np.allclose(gemm(A, B, alpha=value), value * A @ B)
+    assert len(shortcuts.known_shortcuts) <= 5
+
+
 @needs_masks
 def test_a_matrix_by_its_own_transpose_is_added_too(rng: np.random.Generator) -> None:
-    compute = SIMD.adding_shortcut(PLUS_TIMES, FLOAT64, machine.detect())
-    assert compute is not None
+    compute = _shortcut(adds=True)
     rows = max(tuning_parts.SIMD_FEWEST_ROWS_TO_MIRROR, 100)
     a, c = rng.standard_normal((rows, tuning_parts.SIMD_FEW_TERMS + 1)), rng.standard_normal((rows, rows))
     expected = c + a @ a.T

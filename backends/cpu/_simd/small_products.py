@@ -63,7 +63,8 @@ def plain_products(
 
     It takes any three objects and returns True, or False without doing anything. True requires such matrices,
     contiguous rows or columns, fitting sizes, nothing empty, aligned elements, and a writable `out` that overlaps no
-    operand. A result of one row or column is contiguous, unless all rows are.
+    operand. A result of one row or column is contiguous, unless all rows are. Its ``fits(a, b, out)`` tells whether
+    they are so, and computes nothing.
 
     Parameters
     ----------
@@ -82,7 +83,9 @@ def plain_products(
     kernel = kernel_table(key)
     words = address_of(build_product()), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize
     facts = np.array([*words, data_address(kernel), adds])
-    small, address = entry_point(_build_compute()), data_address(facts)
+    of_none = facts.copy()
+    of_none[_LARGEST // 8] = 0  # no product is computed in place, and so none is
+    small, address, asking = entry_point(_build_compute()), data_address(facts), data_address(of_none)
     large = LargeProducts(loops_of, adds=adds)
 
     def compute(a: Any, b: Any, out: Any) -> bool:
@@ -94,7 +97,11 @@ def plain_products(
         large.compute(a, b, out)
         return True
 
-    compute.refers_to = facts, kernel, large  # type: ignore[attr-defined] # compiled code knows it by address alone
+    def fits(a: Any, b: Any, out: Any) -> bool:
+        return bool(small(asking, a, b, out) == LARGE)
+
+    compute.fits = fits  # type: ignore[attr-defined]
+    compute.refers_to = facts, of_none, kernel, large  # type: ignore[attr-defined] # compiled code knows addresses alone
     return compute
 
 

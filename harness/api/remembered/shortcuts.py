@@ -19,8 +19,9 @@ from harness.semiring import Semiring
 _NUMPY, _empty = np.ndarray, np.empty  # an attribute of a module takes 10 ns of a call of 0.9 us
 
 # Shortcuts, with the dtype of the result, by the arguments of `gemm` of a call that has passed every check. Other calls
-# with the same key differ only in sizes, strides and values.
+# with the same key differ only in sizes, strides and values of arrays.
 known_shortcuts: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
+MOST_SHORTCUTS = 1024  # scalars have any number of values
 
 
 def new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
@@ -44,33 +45,40 @@ def new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None
         return None
 
 
-def plain_shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
-    """Return the short way of `backend` for products of that kind, if there is one."""
-    is_plain = not problem.accumulate and problem.alpha is None and not problem.triangle
-    if not is_plain or not problem.semiring.is_named:
+def shortcut_of(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
+    """Return the short way of `backend` for products of that kind on `count` threads, if there is one."""
+    if problem.triangle or not problem.semiring.is_named:
         return None
-    return shortcut_of(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
+    if problem.alpha is None and not problem.accumulate:
+        return plain_shortcut(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
+    # a zero has two signs, and as a key they are one
+    has_zero = any(x is not None and not x for x in (problem.alpha, problem.beta))
+    if has_zero or problem.is_mixed:
+        return None
+    return _on_threads(backend.whole_shortcut(problem, machine_of(count)), count)
 
 
 @functools.cache
-def shortcut_of(
+def plain_shortcut(
     backend: Backend,
     semiring: Semiring,
     dtype: np.dtype[Any],
     operand_dtype: np.dtype[Any] | None,
     count: int | None,
-    *,
-    adds: bool = False,
 ) -> Shortcut | None:
-    """Return the shortcut of a backend for `count` threads, or None; with `adds` for sums with products."""
+    """Return the short way of `backend` without scalars and C."""
+    here = machine_of(count)
     if operand_dtype is None:
-        shortcut = (backend.adding_shortcut if adds else backend.shortcut)(semiring, dtype, machine_of(count))
-    else:
-        shortcut = backend.mixed_shortcut(dtype, operand_dtype, machine_of(count))
+        return _on_threads(backend.shortcut(semiring, dtype, here), count)
+    return _on_threads(backend.mixed_shortcut(dtype, operand_dtype, here), count)
+
+
+def _on_threads(shortcut: Shortcut | None, count: int | None) -> Shortcut | None:
+    """Return a shortcut that takes no product if fewer threads than `count` are allowed."""
     if shortcut is None or count is None or count == 1:
         return shortcut
 
-    def where_threads_suffice(a: Any, b: Any, out: Any) -> bool:
-        return threads.available() >= count and shortcut(a, b, out)
+    def where_threads_suffice(*arrays: Any) -> bool:
+        return threads.available() >= count and shortcut(*arrays)
 
     return where_threads_suffice
