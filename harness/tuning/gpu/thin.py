@@ -17,7 +17,8 @@ from harness.dtypes import dtype_name
 from harness.problem import Problem
 from harness.tuning.device import Device
 from harness.tuning.gpu.family import Choice
-from harness.tuning.gpu.tile_model import TileFamily, is_ragged
+from harness.tuning.gpu.tile_family import TileFamily
+from harness.tuning.gpu.tile_model import is_ragged
 from harness.tuning.measured import Measured
 
 # The fastest tile, shares, blocks of a cluster and stagger of measured products, by dtype of A and B and sizes. They

@@ -12,7 +12,7 @@ from harness.tuning.device import Device
 from harness.tuning.gpu import tensor_cores, thin, thin_tiles
 from harness.tuning.gpu.family import Choice, Family, Tile, fastest
 from harness.tuning.gpu.half_panels import HalfPanels
-from harness.tuning.gpu.tile_model import TileFamily
+from harness.tuning.gpu.tile_family import TileFamily
 
 # Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
 # 16-bit elements are by wgmma and by mma.sync.

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.plan import WARP, Launch
 from harness.tuning.gpu.family import Costs, Stagger, Tile
-from harness.tuning.gpu.tile_model import TileFamily
+from harness.tuning.gpu.tile_family import TileFamily
 
 _FITTED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
