@@ -1,4 +1,4 @@
-"""Shortcuts of `gemm`: what a backend offers for plain products, and those that calls have taken before.
+"""Shortcuts of `gemm`: what a backend offers for small products, and those that calls have taken before.
 
 A shortcut computes a product of NumPy arrays without checks, plan and execution, or returns False.
 """

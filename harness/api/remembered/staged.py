@@ -1,7 +1,7 @@
 """Small products of NumPy arrays that are remembered: a further call copies in, computes, and copies out.
 
 Checks, the choice of a backend, its plan and its preparation take 0.1 to 0.3 ms, whatever the sizes. A small product
-that has no shortcut (alpha, beta, C, two dtypes, strides, bools, a triangle, an argk) takes a hundredth of that. So the
+that has no shortcut (a C of a batch, two dtypes, strides, bools, a triangle, an argk) takes a hundredth of that. So the
 second call of a kind prepares the product on arrays of its own, of the same layout, and later calls copy operands to
 these.
 
