@@ -267,6 +267,9 @@ class Torch:
     def is_grad_enabled(self) -> bool:
         return True
 
+    def device(self, kind: str, index: int) -> str:
+        return f"{kind}:{index}"
+
     def empty(self, shape: Iterable[int], dtype: str, device: str) -> Tensor:
         self.made.append(Tensor(np.empty(shape, dtype), int(device.removeprefix("cuda:"))))
         return self.made[-1]

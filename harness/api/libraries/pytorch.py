@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.api.libraries.base import Address, Library, Place, type_name
 from harness.api.libraries.gpu import cupy, on_stream
+from harness.dtypes import dtype_name
 from harness.errors import ProblemError
 
 
@@ -32,7 +33,8 @@ class PyTorch(Library):
     def __init__(self) -> None:
         super().__init__("torch")
         self.name = "PyTorch"
-        self._dtypes: dict[Any, Any] = {}  # those of NumPy, by those of PyTorch
+        self._dtypes: dict[Any, Any] = {None: None}  # those of NumPy, by those of PyTorch
+        self._devices: dict[int, Any] = {}  # by number: to make one of each call's text takes longer
 
     def uncompiled(self) -> Callable[..., Any] | None:
         if not sys.modules["torch"].compiler.is_compiling():
@@ -125,7 +127,10 @@ class PyTorch(Library):
 
     def empty_like_itself(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Any:
         torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=f"cuda:{place}")
+        device = self._devices.get(place)
+        if device is None:
+            device = self._devices[place] = torch.device("cuda", place)
+        return torch.empty(shape, dtype=getattr(torch, dtype_name(dtype)), device=device)
 
     def makes_results(self, place: Place) -> bool:
         return place is not None
