@@ -168,13 +168,13 @@ def _as_matrices(program: Program, problem: Problem, result: np.ndarray) -> np.n
 def _extra_error(program: Program, problem: Problem, operands: Operands) -> float:
     """Return what is allowed beyond the bound of `verify`: what a named backend says, and what alpha may lose.
 
-    The factors of an ordinary term are alpha A and B, and alpha A may underflow. Mixed sums are scaled when they may
-    have underflowed (docs/mixed.md).
+    The factors of an ordinary term are alpha A and B, and alpha A may underflow; so where float32 is widened. Other
+    mixed sums are scaled when they may have underflowed (docs/mixed.md).
     """
     if problem.is_exact:
         return 0.0
     extra, info = 0.0, np.finfo(problem.dtype)
-    if problem.alpha is not None and problem.is_mixed:
+    if problem.alpha is not None and problem.is_mixed and problem.input_dtype != np.float32:
         extra = abs(float(problem.alpha)) * (problem.k + 1) * float(info.smallest_normal)
     elif problem.alpha is not None and problem.semiring.multiply.name == "times":
         largest = np.abs(operands.b[np.isfinite(operands.b)].astype(np.float64)).max(initial=0)
