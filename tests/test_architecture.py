@@ -37,7 +37,8 @@ NOUNS = {
     "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
     "threads": {"errors", "machine", "scalars", "surroundings"},
-    "experiment": {"errors", "machine", "plan", "problem", "registry", "semiring", "surroundings"},
+    "experiment": {"errors", "machine", "plan", "problem", "semiring"},
+    "catalogue": {"errors", "experiment", "registry", "surroundings"},
 }
 # Folders, imported by the names of the nouns alone.
 NOUNS_IN_PARTS = {"interface", "operands", "registry", "semiring", "surroundings"}
@@ -87,7 +88,8 @@ MAY_ASK = {"backends.cpu.mixed", "backends.distributed._job.strategy", "backends
 # What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
 LOADED_BY_NAME = {
     "harness.registry.sources": {"backends"},
-    "harness.experiment": {"backends", "experiments", "backends.cpu._ceilings"},
+    "harness.experiment": {"backends.cpu._ceilings"},
+    "harness.catalogue": {"backends", "experiments"},
     "harness.api.argk.numbering": {"backends.cpu._argk.passes"},
 }
 # Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.

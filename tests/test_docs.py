@@ -140,8 +140,8 @@ def parse(words: list[str]) -> None:
     """Parse a command line of the harness without carrying it out; the experiments it names must exist."""
     import typer
 
+    from harness.catalogue import load_all
     from harness.cli import app
-    from harness.experiment import load_all
 
     group = typer.main.get_command(app)
     command = group.commands[words[0]]  # type: ignore[attr-defined]

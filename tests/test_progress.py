@@ -7,11 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
+from harness.catalogue import load_all
 from harness.cli import options
 from harness.cli import progress as module
 from harness.cli.experiments import _Drawing
 from harness.cli.progress import PRIOR_S, Progress
-from harness.experiment import Case, Contender, load_all
+from harness.experiment import Case, Contender
 from tests._support.synthetic import MACHINE, cells
 
 CASE = Case({"n": 8}, (Contender("a"), Contender("b")))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import registry
-from harness.experiment import load_all
+from harness.catalogue import load_all
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def list_backends(*, as_json: AsJson = False) -> None:
     """List every backend, and why it cannot run here; and the experiments that cannot be loaded."""
-    from harness import experiment, registry
+    from harness import catalogue, registry
     from harness.cli import console
 
-    entries = (*registry.discover(), *experiment.not_loaded())
+    entries = (*registry.discover(), *catalogue.not_loaded())
     if as_json:
         console.print_json([console.describe(entry) for entry in entries])
     else:

@@ -251,7 +251,7 @@ class _Drawing:
 
     def draw(self, name: str) -> str:
         """Draw the figures of the experiment called `name` if reports show one; return where they are, or a reason."""
-        from harness.experiment import load_all
+        from harness.catalogue import load_all
 
         chosen = [load_all()[name]]
         if not any(figure.prominence for experiment in chosen for figure in experiment.figures):

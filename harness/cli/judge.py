@@ -158,9 +158,9 @@ def compare(
 
 def _print_goals(run: Side, minimum_effect: float, *, as_json: bool) -> None:
     """Print what experiments ask of the contenders of `run`, with verdicts; exit with status 1 if a goal is missed."""
+    from harness.catalogue import load_all
     from harness.cli import console
     from harness.compare import goals
-    from harness.experiment import load_all
 
     asked = goals.judged(run, load_all().values(), minimum_effect)
     if as_json:

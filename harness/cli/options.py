@@ -96,7 +96,7 @@ def number(value: float | None) -> float | None:
 def chosen_experiments(names: list[str] | None) -> list[Experiment]:
     """Return the experiments called `names`, or all."""
     from harness.analysis import answers
-    from harness.experiment import load_all, not_loaded
+    from harness.catalogue import load_all, not_loaded
 
     known = load_all()
     for entry in not_loaded():

@@ -40,8 +40,8 @@ def page(
 
     It opens from the disk, without a server and without a network.
     """
+    from harness.catalogue import load_all
     from harness.cli import console
-    from harness.experiment import load_all
     from harness.page import document
     from harness.page.recorded import Recorded
     from harness.run import provenance

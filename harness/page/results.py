@@ -141,7 +141,7 @@ def results(experiment: str, *, machine: str = "", folder: Path | str | None = N
         If nothing of it is stored, or not of that machine.
     """
     from harness.analysis import peaks, rates
-    from harness.experiment import load_all
+    from harness.catalogue import load_all
     from harness.store import presets
     from harness.store.folders import slug_of
 

@@ -1,6 +1,6 @@
 """Where backends come from: every module of `backends/`, and every entry point in the group ``gemm_harness.backends``.
 
-Nothing is imported before its loader is called. Experiments are found in the same way (`harness.experiment`).
+Nothing is imported before its loader is called. Experiments are found in the same way (`harness.catalogue`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 
 from harness.analysis import answers, caveats, rates
 from harness.analysis.findings import FINDINGS, libraries
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from tests._support import synthetic
 from tests._support.findings import found, numbers, of_figure
 from tests._support.synthetic import cells

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from harness.analysis import answers, mean_sizes, rates
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.report import tables
 from harness.report.figures.rows import table_of_rows
 from tests._support import synthetic

@@ -9,7 +9,7 @@ import pytest
 
 from harness.analysis import caveats, offload
 from harness.analysis.offload import Threshold
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from tests._support.findings import of_figure
 from tests._support.synthetic import MACHINE, cells
 

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from harness.analysis import answers, caveats, peaks, rates
+from harness.catalogue import load_all
 from harness.cli import options
-from harness.experiment import load_all
 from harness.report import closing, machine_report
 from harness.store.store import Store
 from tests._support import planted_store

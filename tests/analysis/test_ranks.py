@@ -11,9 +11,9 @@ from experiments._parts import ranks as parts
 from harness.analysis import ranks, rates
 from harness.analysis.ranks import model as rank_model
 from harness.analysis.ranks import projection
+from harness.catalogue import load_all
 from harness.distributed.choice.model import predict
 from harness.distributed.grid import Decomposition, Grid
-from harness.experiment import load_all
 from tests._support.planted_rank_cells import COMMAND_S, RATES, TWO_GPUS, planted
 from tests._support.synthetic import MACHINE
 

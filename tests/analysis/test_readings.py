@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from harness.analysis import caveats, conditions
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.report import tables
 from harness.report.figures import lines
 from tests._support.findings import of_figure

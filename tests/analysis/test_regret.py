@@ -8,7 +8,7 @@ import pytest
 
 from harness.analysis import answers, caveats, rivals
 from harness.analysis.findings.regret import missed, regret
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.store.store import Cell
 from tests._support.synthetic import cells
 

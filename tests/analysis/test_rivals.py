@@ -4,7 +4,7 @@ import dataclasses
 
 from harness import registry
 from harness.analysis import answers, rivals, shares
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.report.figures.rows import LAST_COLUMNS
 from tests._support import synthetic
 from tests._support.findings import found, numbers

@@ -22,7 +22,7 @@ from harness.analysis.findings.sentences import (
     nothing,
     where_in_words,
 )
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.stats.statistics import Interval
 from tests._support import synthetic
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.analysis import ragged_sizes
 from harness.analysis.ragged_sizes import swept as swept_sizes
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from tests._support import synthetic
 from tests._support.findings import found, numbers
 

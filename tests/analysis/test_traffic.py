@@ -14,7 +14,7 @@ from harness import registry
 from harness.analysis import rates
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, depth_of, loads
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.interface.nest import Nest
 from harness.problem import Problem
 from tests._support.findings import of_figure

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from harness.analysis import answers, caveats
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from tests._support.synthetic import cells
 
 EXPERIMENTS = load_all()

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from harness import experiment
+from harness import catalogue
 from harness.cli import app
 from harness.compare import goals, stored_runs
 from harness.errors import StoreError
@@ -101,11 +101,11 @@ def test_a_run_without_the_contenders_is_told(goal, results):
 
 
 def test_the_command_prints_goals_and_fails_if_one_is_missed(results, monkeypatch):
-    ladder = experiment.load_all()["ladder"]
+    ladder = catalogue.load_all()["ladder"]
 
     def compare(asked, *options):
         asking = dataclasses.replace(ladder, goals=(Goal("fast", asked, "library"),))
-        monkeypatch.setattr(experiment, "load_all", lambda: {"ladder": asking})
+        monkeypatch.setattr(catalogue, "load_all", lambda: {"ladder": asking})
         return CliRunner().invoke(app, ["compare", "quick", "--goals", *options, "--results", str(results)])
 
     assert compare(0.8).exit_code == 0

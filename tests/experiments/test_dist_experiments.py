@@ -11,8 +11,9 @@ import pytest
 
 from experiments._parts import drawn_ranks_task, gpu_ranks, positional, ranks
 from experiments._parts.ranks_task import stage_seconds
+from harness.catalogue import load_all
 from harness.errors import Declined, VerificationError
-from harness.experiment import PRESETS, load_all
+from harness.experiment import PRESETS
 from harness.problem import Problem
 from tests._support.planted_rank_cells import TWO_GPUS
 from tests._support.synthetic import MACHINE

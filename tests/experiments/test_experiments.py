@@ -13,10 +13,11 @@ from experiments._parts import call_task, linalg_task, peers
 from experiments.ladder import LESSON
 from harness import registry
 from harness.analysis import answers
+from harness.catalogue import load_all
 from harness.compare import goals
 from harness.compare.stored_runs import Side
 from harness.errors import VerificationError
-from harness.experiment import GEMM_TASK, PRESETS, Case, Contender, load_all
+from harness.experiment import GEMM_TASK, PRESETS, Case, Contender
 from harness.interface import make_plan
 from harness.plan import Blocking
 from harness.problem import Problem

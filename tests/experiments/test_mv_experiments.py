@@ -12,8 +12,8 @@ from backends.cpu import _ceilings
 from experiments._parts import linalg_shares, linalg_task, sparse_task, vector_task, vectors
 from harness import registry
 from harness.analysis import rates, read_rates
+from harness.catalogue import load_all
 from harness.errors import Declined, VerificationError
-from harness.experiment import load_all
 from harness.problem import Problem
 from tests._support.charts import charts, words
 from tests._support.findings import numbers, of_figure

@@ -7,7 +7,7 @@ import pytest
 
 from experiments._parts import ranks as parts
 from harness.analysis import answers, caveats, ragged_sizes, rates
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from tests._support import synthetic
 from tests._support.findings import numbers, of_figure
 from tests._support.planted_rank_cells import TWO_GPUS, planted

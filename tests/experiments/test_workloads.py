@@ -8,7 +8,8 @@ import pytest
 from experiments import workloads
 from experiments._parts.peers import installed
 from harness import machine, registry
-from harness.experiment import PRESETS, load_all
+from harness.catalogue import load_all
+from harness.experiment import PRESETS
 from harness.problem import Problem
 
 OPERATIONS = {"smoke": 0.2e9, "quick": 0.6e9, "full": 60e9}

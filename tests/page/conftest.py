@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from harness.catalogue import load_all
 from harness.cli import options
-from harness.experiment import load_all
 from harness.page import document
 from harness.page.recorded import Recorded
 

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.page import recorded
 from tests._support import browser
 

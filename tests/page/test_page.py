@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip("jinja2")
 
 from harness.analysis import answers, rates
+from harness.catalogue import load_all
 from harness.cli import page as command
 from harness.errors import HarnessError
-from harness.experiment import load_all
 from harness.page import belief, cards, charts, colours, document, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded
 from harness.report.figures.looks import COLOURS

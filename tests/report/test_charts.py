@@ -10,7 +10,8 @@ import pytest
 from harness.analysis import answers, peaks, ragged_sizes, rivals
 from harness.analysis import rates as analysis_rates
 from harness.analysis.findings import regret
-from harness.experiment import Figure, load_all
+from harness.catalogue import load_all
+from harness.experiment import Figure
 from harness.report.figures import drawing, ticks, values
 from harness.report.figures.looks import COLOURS, PALETTE, Looks
 from harness.report.figures.values import short

@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from harness.analysis import peaks, rates
-from harness.experiment import Figure, load_all
+from harness.catalogue import load_all
+from harness.experiment import Figure
 from harness.report import machine_report, tables
 from harness.report.figures import drawing, ticks
 from tests._support.charts import charts, words

@@ -12,8 +12,9 @@ import matplotlib as mpl
 import pytest
 
 from harness.analysis import rates as analysis_rates
+from harness.catalogue import load_all
 from harness.errors import ExperimentError
-from harness.experiment import Experiment, Figure, load_all
+from harness.experiment import Experiment, Figure
 from harness.report.figures import drawing, fields, panels, sheet
 from harness.report.figures.chart import Chart
 from harness.report.figures.sheet import Sheet, styled
@@ -63,7 +64,7 @@ DRAWING = """
 import sys
 from pathlib import Path
 
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.report.figures import drawing
 from tests._support.synthetic import MACHINE, cells
 

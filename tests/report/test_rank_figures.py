@@ -7,7 +7,7 @@ import pytest
 
 from experiments._parts import ranks as parts
 from harness.analysis.ranks import ranks_of
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from tests._support.charts import charts, points, words
 from tests._support.planted_rank_cells import TWO_GPUS, planted
 from tests._support.synthetic import MACHINE

@@ -11,8 +11,8 @@ import pytest
 
 from harness.analysis import answers, caveats, peaks, rates
 from harness.analysis.calibration import FILE
+from harness.catalogue import load_all
 from harness.errors import HarnessError
-from harness.experiment import load_all
 from harness.report import machine_report, markers, tables
 from harness.report.figures import drawing
 from harness.stats.statistics import Interval

@@ -4,7 +4,7 @@ import dataclasses
 
 from harness.analysis import rates
 from harness.analysis.traffic import model
-from harness.experiment import load_all
+from harness.catalogue import load_all
 from harness.interface import Nest
 from tests._support.charts import charts, points, words
 from tests._support.synthetic import MACHINE, cells
