@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
@@ -25,10 +25,12 @@ from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Resources, compile_kernel, resources
 from backends.gpu._cuda.nvrtc import CompileError
-from backends.gpu._program.program import Kernel
+from backends.gpu._paths.program import closure_program
+from backends.gpu._program.program import Kernel, Program
 from backends.gpu._simt.argk import argk_program
 from backends.gpu._tasks import ceilings, layouts, levels
 from harness import SEMIRINGS, registry
+from harness.api import paths
 from harness.machine import detect
 from harness.plan import LARGEST_BLOCK
 from harness.problem import Problem
@@ -182,11 +184,17 @@ def _kernels(backend: GpuBackend, problem: Problem) -> Iterator[Kernel]:
 
 
 def _beside_products() -> Iterator[Kernel]:
-    """Yield the kernels of which-k products and of tasks."""
+    """Yield the kernels of which-k products, of closures and of tasks."""
     for problem in problems():
         if problem.semiring.add.is_selective and not (problem.batch or problem.triangle or problem.accumulate):
             a, b, out = matrices(problem)
             yield from argk_program(problem, a, b, out, out).kernels()
+    naive = registry.find("gpu-naive")
+    assert isinstance(naive, GpuBackend)
+    for (semiring, dtype, narrow), keeps in itertools.product(KINDS + MORE_KINDS, (False, True)):
+        if semiring in paths.CLOSED and narrow is None:
+            graph = Problem(300, 300, 300, SEMIRINGS[semiring], np.dtype(dtype))
+            yield from closure_program(graph, 1, None, _multiply(naive), keeps=keeps).kernels()
     for semiring, dtype, narrow in KINDS + MORE_KINDS:
         kind, ring = np.dtype(dtype), SEMIRINGS[semiring]
         if narrow is None and ceilings.why_none(ring, kind) is None:
@@ -197,6 +205,10 @@ def _beside_products() -> Iterator[Kernel]:
     for name in ("naive", "tiled", "change", "transpose"):
         yield Kernel("layout", layouts.layout_defines("columns", "tiles"), (layouts.TILE**2,), function=name)
     yield Kernel("hold", (), (1,), function="hold")
+
+
+def _multiply(backend: GpuBackend) -> Callable[..., Program]:
+    return lambda problem, *of: backend.program(backend.plan(problem, detect()), *of)
 
 
 # Products whose inner loops are counted, and the backend that is the fastest of those without tensor cores.

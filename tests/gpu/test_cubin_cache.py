@@ -65,7 +65,7 @@ def processors(monkeypatch):
     monkeypatch.setattr(kernel_files.device, "device", lambda: chip)
     monkeypatch.setattr(kernel_files, "compile_kernel", kernel_files.compile_kernel.__wrapped__)
     monkeypatch.setattr(kernel_files, "_compiled", set())
-    return lambda count: monkeypatch.setattr(kernel_files, "_processors", lambda: count)
+    return lambda count: monkeypatch.setattr(kernel_files, "processors", lambda: range(count))
 
 
 def jobs_of(*numbers):
