@@ -12,8 +12,8 @@ import pytest
 
 # What continuous integration lacks, by the reason that a skipped test gives, and where those tests ran last.
 LAST_RAN = {
-    r"CuPy is not installed|no CUDA device": "2026-11-23, NVIDIA H200, CuPy 14.2: `pytest -m gpu tests`; "
-    "2026-11-27, H100: `harness check --fuzz 430 --gpu`, tests/api/test_libraries_on_gpu.py, tests/torch",
+    r"CuPy is not installed|no CUDA device": "2026-11-28, NVIDIA H200, CuPy 14.2: `harness check --fuzz 570 --gpu "
+    "--processes 8`, `harness check --sanitize`, `pytest -m gpu` of tests/api, linalg, gpu and torch",
     r"no tdp\w+, or the system refuses tiles": "2026-11-22, a Xeon with AMX, beside that GPU: tests/cpu/test_amx.py",
     r"mpi4py is not installed|no mpiexec": "2026-11-22, Intel Xeon, 2 cores, mpi4py 4.1.2 and MPICH 5.0.2",
     r"package torch is not installed": "2026-11-22, the same machine, PyTorch 2.11: tests/cpu/test_peers.py",
