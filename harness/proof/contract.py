@@ -41,8 +41,11 @@ QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.i
 SHORT_SEMIRINGS = "plus_times", "min_plus"
 
 # A backend that declines all declines the kernel: two matrices, a matrix and a vector, a symmetric matrix and a matrix
-# or a vector, and two matrices with a small k.
-ORDINARY = (((64, 64, 64), ""), ((64, 1, 64), ""), ((64, 64, 64), "a"), ((64, 1, 64), "a"), ((64, 64, 8), ""))
+# or a vector, two matrices with a small k, and two that one block of threads multiplies.
+ORDINARY = (
+    ((64, 64, 64), ""), ((64, 1, 64), ""), ((64, 64, 64), "a"), ((64, 1, 64), "a"), ((64, 64, 8), ""),
+    ((16, 16, 16), ""),
+)  # fmt: skip
 
 # Kernels whose memory is looked at product by product, which is slow: the first few that a backend computes.
 MEMORY_KERNELS = (

@@ -13,6 +13,7 @@ from backends.gpu._tasks import ceilings
 from harness import SEMIRINGS
 from harness.errors import Declined
 from harness.problem import Problem
+from harness.proof import contract
 from harness.tuning.device import DEVICES
 from tests.gpu import machine_code
 from tests.gpu.chips import CHIPS, as_on, inner_loop, jobs
@@ -47,6 +48,12 @@ def test_a_chip_without_an_instruction_declines_its_kernels_and_says_what_they_n
     for name in ("A100", "B200", "RTX 5090"):
         with as_on(DEVICES[name]):
             assert "wgmma and TMA need compute capability 9." in RUNGS["gpu-tensor-core"].declines(narrow)
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_checks_of_memory_have_products_of_every_backend(name):
+    with as_on(DEVICES["H200"]):
+        assert next(contract.memory_cases(RUNGS[name]), None) is not None
 
 
 def test_no_chip_but_hopper_is_given_its_instructions():
