@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 PRODUCT = "import numpy as np; from harness import gemm; gemm(np.eye(3), np.eye(3))"
-LIST = "from harness.experiment import load_all; load_all()"
+LIST = "from harness.catalogue import load_all; load_all()"
 
 
 @pytest.mark.parametrize(
