@@ -21,6 +21,7 @@ LAST_RAN = {
     r"could not import 'graphblas'": "2026-11-22, Intel Xeon, 2 cores, python-graphblas 2025.2: tests/experiments",
     r"package mkl is not installed": "2026-11-22, Intel Xeon, 2 cores, MKL 2026.2: tests/cpu/test_peers.py",
     r"nvdisasm is not installed": "2026-11-28, Intel Xeon, 2 cores, nvdisasm 13.5: tests/gpu/test_chips.py",
+    r"busybox is not installed": "2026-11-28, Intel Xeon, 2 cores, its tools by Debian: tests/test_make_elsewhere.py",
     r"Chromium is not installed": "2026-11-23, AMD EPYC, Chromium 156: tests/page/test_in_browser.py",
     r"masks no loads|multiplies and adds is certain": "on every x86 processor since 2013",
     r"this processor has no (avx512_bf16|vnni)|this processor has tiles": "on the processors that have, or lack, them",
