@@ -297,6 +297,17 @@ def test_the_squares_of_a_scaled_operand_are_right_though_they_round_nine_times(
             verify(problem, Operands(a, b, None, right), right * f32(1 + 1e-5), seed=1)
 
 
+def test_sums_of_an_own_semiring_may_overflow_in_the_oracle_alone() -> None:
+    own = Semiring.from_functions("own_sum", lambda c, t: c + t, lambda x, y: x - y, zero=0, kinds="f")
+    large = np.finfo(np.float32).max
+    a, b = np.float32([[-large, -large, large, large]]), np.zeros((4, 1), np.float32)
+    got, problem = np.float32([[0.0]]), Problem(1, 1, 4, own, np.dtype(np.float32))
+    verify(problem, Operands(a, b, None, got), got, seed=1)
+    infinite = np.float32([[-np.inf, 1, 1, 1]])  # whatever the order
+    with pytest.raises(VerificationError, match="is wrong"):
+        verify(problem, Operands(infinite, b, None, got), got, seed=1)
+
+
 def test_sums_of_narrow_operands_may_overflow_before_alpha_shrinks_them() -> None:
     narrow = np.dtype(ml_dtypes.bfloat16)
     problem = Problem(1, 1, 2, dtype=np.dtype(np.float32), operand_dtype=narrow, alpha=0.75)
