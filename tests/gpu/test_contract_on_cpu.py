@@ -10,6 +10,8 @@ pytestmark = ON_CPU
 
 # Every rung, and semirings and dtypes of every kind among them.
 KERNELS = (
+    ("gpu-naive-block", "plus_times", "float32"),
+    ("gpu-naive-block", "min_plus", "int16"),
     ("gpu-naive", "plus_times", "int16"),
     ("gpu-naive", "min_plus", "int32"),
     ("gpu-row", "min_plus", "int32"),
