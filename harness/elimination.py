@@ -9,6 +9,9 @@ pieces: halves, or panels where halves are larger. Each piece is closed, and the
 A range of one block is closed by itself, and its rows are improved by it: of those, D[K, K] and D[K, :] are what they
 were before the step. All products together have n^3 pairs, most of them with k of a panel.
 
+Where products want many rows, steps are joined: with one step a block is closed and improves all rows of its range, its
+own too. By D[rows, K] closed, which are all paths to K through K, this is one product.
+
 Source: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2. By
 halves: D'Alberto and Nicolau, "R-Kleene" (2007).
 """
@@ -25,9 +28,10 @@ class Step(NamedTuple):
     Attributes
     ----------
     rows, pivots : slice
-        Equal, or with nothing in common.
+        Equal, or with nothing in common. Of a joined step rows has pivots in it.
     closes : bool
-        Whether only paths inside of `pivots`, which are `rows`, are followed: of D[K, K] alone.
+        Whether only paths inside of `pivots`, which are `rows`, are followed: of D[K, K] alone. A joined step closes
+        its pivots, and improves the rows by them.
     """
 
     rows: slice
@@ -36,7 +40,7 @@ class Step(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def steps_of(n: int, block: int, panel: int) -> tuple[Step, ...]:
+def steps_of(n: int, block: int, panel: int, *, joined: bool = False) -> tuple[Step, ...]:
     """Return the steps that close a matrix of `n` vertices.
 
     Parameters
@@ -46,24 +50,29 @@ def steps_of(n: int, block: int, panel: int) -> tuple[Step, ...]:
         Most vertices that are closed at once.
     panel : int
         Most pivots of a product: it bounds the memory for copies of columns.
+    joined : bool
+        Whether each block improves all rows of its panel with the step that closes it; panels are not halved.
     """
     steps: list[Step] = []
+    panel = max(panel // block, 1) * block
 
-    def close(begin: int, end: int) -> None:
+    def close(begin: int, end: int, rows: slice) -> None:
+        """Close a range; the rows of a joined step are those of the range that it is a piece of."""
         size = end - begin
         if size <= block:
             here = slice(begin, end)
-            steps.append(Step(here, here, closes=True))
-            if size < n:
+            steps.append(Step(rows if joined else here, here, closes=True))
+            if size < n and not joined:
                 steps.append(Step(here, here))
             return
-        piece = min(-(-size // (2 * block)) * block, max(panel // block, 1) * block)
+        half = -(-size // (2 * block)) * block
+        piece = min(half, panel) if not joined else panel if size > panel else block
         for first in range(begin, end, piece):
             last = min(first + piece, end)
-            close(first, last)
-            others = (slice(begin, first), slice(last, end))
+            close(first, last, slice(begin, end))
+            others = (slice(begin, first), slice(last, end)) if not joined or last - first > block else ()
             steps.extend(Step(rows, slice(first, last)) for rows in others if rows.start < rows.stop)
 
     if n:
-        close(0, n)
+        close(0, n, slice(0, n))
     return tuple(steps)

@@ -87,7 +87,7 @@ def close(gpu, weights, semiring, *, keeps, block=None, name="gpu-tuned"):
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_every_step_of_small_matrices(gpu, monkeypatch, semiring, dtype, keeps):
-    monkeypatch.setattr(paths_program, "PANEL", 32)
+    monkeypatch.setattr(paths_program, "panel_of", lambda n: 32)
     for n, block in ((1, None), (2, None), (3, None), (33, None), (37, 8), (64, 16), (67, 32)):
         weights = edges(n, semiring, dtype, n, density=min(1, 3 / n + 0.05))
         best, before, findings = close(gpu, weights, semiring, keeps=keeps, block=block)
@@ -128,7 +128,7 @@ def test_a_batch_of_small_graphs_is_closed_by_one_launch(gpu):
 
 @pytest.mark.parametrize("name", ["gpu-naive", "gpu-bits", "gpu-paired"])
 def test_products_are_those_of_the_rung(gpu, monkeypatch, name):
-    monkeypatch.setattr(paths_program, "PANEL", 32)
+    monkeypatch.setattr(paths_program, "panel_of", lambda n: 32)
     semiring, dtype = {"gpu-bits": ("lor_land", "bool"), "gpu-paired": ("min_plus", "int16")}.get(name, KINDS[0])
     for n in (64, 67):
         weights = edges(n, semiring, dtype, n, density=0.1)

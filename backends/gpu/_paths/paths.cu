@@ -1,16 +1,19 @@
-// What a closure takes beside products: the beginning and the end, a block of pivots that is closed, and copies.
+// What a closure takes beside products: the beginning and the end, pivots that are closed, and copies.
 //
 //   reset, begin, finish   D := D with the one on the diagonal; what is wrong with it goes to `findings`, on the device
 //   close_block   all paths of SIDE vertices or fewer through each other, by one block of threads
-//   close_rows    all other columns of their rows, by a block of threads for each WIDTH of them
+//   close_rows    the rows of pivots, by a block of threads for each WIDTH columns, beside D
 //   copy_values   columns that a product reads while its rows are written
 //
 // A thread has PER x PER elements in registers. For each pivot its row passes through shared memory, in two buffers by
-// turns, so that there is one barrier for each pivot. Of its column close_rows needs the values that it had at that moment:
-// close_block leaves them in `factors`, column after column. So both do what Floyd and Warshall's loop over pivots does
+// turns, so that there is one barrier for each pivot. So both kernels do what Floyd and Warshall's loop over pivots does
 // with whole rows, and where a path is strictly better, its predecessor is that of the pivot's path.
 //
-//   SIDE, WIDTH, PER   vertices of a block, columns of a strip, and elements along the side of a thread's tile
+// close_rows closes the pivots' own block once more in each block of threads, beside its columns: none waits for another.
+// D is not written. A product does that, of the columns as they were and the rows as they are now: for the rows of the
+// pivots as well, since the one is on the diagonal.
+//
+//   SIDE, WIDTH, PER   pivots of a block, columns of a strip, and elements along the side of a thread's tile
 //   PREDECESSORS       1: `before` is updated too; 0: it is not looked at
 //   ONE                the value of the empty path
 //
@@ -63,6 +66,8 @@ template <class E> struct alignas(sizeof(E) * PER < 16 ? sizeof(E) * PER : 16) F
     E x[PER];
 };
 
+constexpr int ALONG = SIDE / PER, ACROSS = WIDTH / PER;
+
 // The row of a pivot, for all threads.
 template <int COUNT> struct Row {
     Few<T> values[COUNT];
@@ -94,19 +99,17 @@ struct Elements {
             }
     }
 
-    // All but the columns from `begin` to `end`.
     __device__ __forceinline__ void
-    store(T* d, int* before, int i, int j, int rows, int columns, int ld, int begin, int end) const
+    store(T* d, int* before, int i, int j, int rows, int columns, int ld, int ld_before) const
     {
 #pragma unroll
         for (int r = 0; r < PER; ++r)
 #pragma unroll
             for (int s = 0; s < PER; ++s) {
-                if (i + r >= rows || j + s >= columns || (j + s >= begin && j + s < end)) continue;
-                const long long place = (long long)(i + r) * ld + j + s;
-                d[place] = x[r][s];
+                if (i + r >= rows || j + s >= columns) continue;
+                d[(long long)(i + r) * ld + j + s] = x[r][s];
 #if PREDECESSORS
-                before[place] = of[r][s];
+                before[(long long)(i + r) * ld_before + j + s] = of[r][s];
 #endif
             }
     }
@@ -142,67 +145,64 @@ struct Elements {
 #endif
             }
     }
+
+    // Follow paths through `size` pivots, by COUNT columns of tiles, of which the first are the pivots' own.
+    template <int COUNT> __device__ __forceinline__ void follow(int size, int ty, int tx)
+    {
+        __shared__ Row<COUNT> rows[2];
+        __shared__ Few<T> columns[2][ALONG];
+        // loop over pivots
+        for (int p = 0; p * PER < size; ++p)
+#pragma unroll
+            for (int q = 0; q < PER; ++q) {
+                if (ty == p) publish(rows[q % 2], q, tx);
+                if (tx == p)
+#pragma unroll
+                    for (int r = 0; r < PER; ++r) columns[q % 2][ty].x[r] = x[r][q];
+                __syncthreads();
+                improve(rows[q % 2], tx, columns[q % 2][ty]);
+            }
+    }
 };
+
+// Block g closes the matrix that begins at d + g * n * n.
+extern "C" __global__ void __launch_bounds__(ALONG* ALONG) close_block(T* d, int* before, int n)
+{
+    const int ty = threadIdx.x / ALONG, tx = threadIdx.x % ALONG;
+    d += (long long)blockIdx.x * n * n, before += (long long)blockIdx.x * n * n;
+    Elements mine;
+    mine.load(d, before, ty * PER, tx * PER, n, n, n);
+    mine.follow<ALONG>(n, ty, tx);
+    mine.store(d, before, ty * PER, tx * PER, n, n, n, n);
+}
 
 // The matrix of a block of threads: those of a batch lie along y and z of the grid, `next` elements apart.
 #define ENTER_MATRIX(count)                                       \
     const long long matrix = blockIdx.z * gridDim.y + blockIdx.y; \
     if (matrix >= count) return;
 
-constexpr int ALONG = SIDE / PER, ACROSS = WIDTH / PER;
-
-// Block g closes the matrix that begins at d + g * next.
-extern "C" __global__ void __launch_bounds__(ALONG* ALONG)
-    close_block(T* d, int* before, int size, int ld, long long next, T* factors, int leaves_factors)
-{
-    __shared__ Row<ALONG> rows[2];
-    __shared__ Few<T> columns[2][ALONG];
-    const int ty = threadIdx.x / ALONG, tx = threadIdx.x % ALONG;
-    d += blockIdx.x * next, before += blockIdx.x * next, factors += blockIdx.x * SIDE * SIDE;
-    Elements mine;
-    mine.load(d, before, ty * PER, tx * PER, size, size, ld);
-    // loop over pivots
-    for (int p = 0; p * PER < size; ++p)
-#pragma unroll
-        for (int q = 0; q < PER; ++q) {
-            if (ty == p) mine.publish(rows[q % 2], q, tx);
-            if (tx == p) {
-                Few<T> column;
-#pragma unroll
-                for (int r = 0; r < PER; ++r) column.x[r] = mine.x[r][q];
-                columns[q % 2][ty] = column;
-                if (leaves_factors) ((Few<T>*)factors)[(p * PER + q) * ALONG + ty] = column;
-            }
-            __syncthreads();
-            mine.improve(rows[q % 2], tx, columns[q % 2][ty]);
-        }
-    mine.store(d, before, ty * PER, tx * PER, size, size, ld, size, size);
-}
-
-// `d` and `before` begin at the first column of the first of `size` rows, whose own columns are those from `first`.
-extern "C" __global__ void __launch_bounds__(ALONG* ACROSS)
-    close_rows(T* d, int* before, int size, int n, int first, const T* factors, int count, long long next)
+// `pivot_rows` and `pivot_before` become rows of `size` pivots from `first` on, with all paths through them.
+// `columns` becomes those of the pivots as they are, of `rows` rows from `from` on, SIDE elements each.
+extern "C" __global__ void __launch_bounds__(ALONG*(ALONG + ACROSS))
+    close_rows(const T* d, const int* before, int from, int rows, int first, int size, int n, T* columns, T* pivot_rows,
+        int* pivot_before, int ld, int count)
 {
     ENTER_MATRIX(count)
-    d += matrix * next, before += matrix * next, factors += matrix * SIDE * SIDE;
-    __shared__ Row<ACROSS> rows[2];
-    DYNAMIC_SHARED(all_columns);
-    const int ty = threadIdx.x / ACROSS, tx = threadIdx.x % ACROSS, j = blockIdx.x * WIDTH + tx * PER;
-    const int steps = (size + PER - 1) / PER * PER;
-    Few<T>* const columns = (Few<T>*)all_columns;
-    for (int e = threadIdx.x; e < steps * ALONG; e += ALONG * ACROSS) columns[e] = ((const Few<T>*)factors)[e];
+    d += matrix * n * n, columns += matrix * n * SIDE, pivot_rows += matrix * SIDE * ld;
+    before += PREDECESSORS * matrix * n * n, pivot_before += PREDECESSORS * matrix * SIDE * n;
+    constexpr int OWN = ALONG * ALONG, WARPS = ALONG * (ALONG + ACROSS) / 32;
+    const bool is_own = threadIdx.x < OWN;  // of the pivots' own block
+    const int t = is_own ? threadIdx.x : threadIdx.x - OWN;
+    const int ty = is_own ? t / ALONG : t / ACROSS, tx = is_own ? t % ALONG : ALONG + t % ACROSS;
+    const int i = ty * PER, j = is_own ? first + tx * PER : blockIdx.x * WIDTH + (tx - ALONG) * PER;
+    const long long row = (long long)first * n;
     Elements mine;
-    mine.load(d, before, ty * PER, j, size, n, n);
-    __syncthreads();
-    // loop over pivots
-    for (int p = 0; p * PER < size; ++p)
-#pragma unroll
-        for (int q = 0; q < PER; ++q) {
-            if (ty == p) mine.publish(rows[q % 2], q, tx);
-            __syncthreads();
-            mine.improve(rows[q % 2], tx, columns[(p * PER + q) * ALONG + ty]);
-        }
-    mine.store(d, before, ty * PER, j, size, n, n, first, first + size);
+    mine.load(d + row, before + row, i, j, size, is_own ? first + size : n, n);
+    for (int r = blockIdx.x * WARPS + threadIdx.x / 32; r < rows; r += gridDim.x * WARPS)
+        for (int c = threadIdx.x % 32; c < size; c += 32)
+            columns[(long long)r * SIDE + c] = d[(long long)(from + r) * n + first + c];
+    mine.follow<ALONG + ACROSS>(size, ty, tx);
+    if (!is_own) mine.store(pivot_rows, pivot_before, i, j, size, n, ld, n);
 }
 
 extern "C" __global__ void __launch_bounds__(PASS_THREADS)

@@ -19,7 +19,7 @@ from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program,
 from backends.gpu._simt.argk import argk_program
 from harness.elimination import Step, steps_of
 from harness.problem import Problem
-from harness.tuning.gpu.paths import BLOCK, PANEL, PASS_BLOCKS, PASS_THREADS, PER, WIDTH, sides
+from harness.tuning.gpu.paths import BLOCK, PASS_BLOCKS, PASS_THREADS, PER, WIDTH, panel_of, sides
 
 _LINE = 128  # bytes that rows of copies begin at a multiple of
 INT = np.dtype(np.int32)
@@ -55,9 +55,9 @@ class _Closure:
         self._problem, self._multiply, self._keeps, self.program = problem, multiply, keeps, Program()
         self._batch = Batch(count, count) if at_once and count > 1 else None
         self._n, itemsize = problem.n, problem.dtype.itemsize
-        legal = sides(itemsize)
-        most = min(self._n, legal[-1], block or (BLOCK if self._n > legal[-1] else legal[-1]))
-        self._side = next(side for side in legal if side >= most)
+        self._is_one = self._n <= min(sides(itemsize)[-1], block or self._n)  # block of all vertices
+        most = self._n if self._is_one else min(block or BLOCK, BLOCK)
+        self._side = next(side for side in sides(itemsize) if side >= most)
         one = problem.semiring.one(problem.dtype)
         assert one is not None
         self._defines = semiring_defines(problem.semiring, problem.dtype) + as_defines(
@@ -66,10 +66,10 @@ class _Closure:
         self._launch("reset", 1, Place("findings"))
         rows = count * self._n
         self._launch("begin", min(rows, PASS_BLOCKS), Place("d"), self._before(0), rows, self._n, Place("findings"))
-        steps = steps_of(self._n, most, PANEL)
-        if len(steps) == 1:
-            self._close(steps[0], 0, count)
+        if self._is_one:
+            self._launch("close_block", count, Place("d"), self._before(0), self._n, threads=(self._side // PER) ** 2)
         else:
+            steps = steps_of(self._n, most, panel_of(self._n), joined=True)
             self._reserve(steps, count)
             for matrix in range(1 if self._batch else count):
                 self._add_steps(steps, matrix * self._n**2)
@@ -77,25 +77,25 @@ class _Closure:
         self._launch("finish", blocks, Place("d"), rows, self._n, Place("findings"))
 
     def _launch(
-        self,
-        function: str,
-        blocks: int | tuple[int, ...],
-        *arguments: object,
-        threads: int = PASS_THREADS,
-        shared: int = 0,
+        self, function: str, blocks: int | tuple[int, ...], *arguments: object, threads: int = PASS_THREADS
     ) -> None:
-        self.program.launch(Kernel("paths", self._defines, (threads,), shared, function), blocks, *arguments)
+        self.program.launch(Kernel("paths", self._defines, (threads,), 0, function), blocks, *arguments)
 
     def _before(self, offset: int) -> Place:
         return Place("before", offset) if self._keeps else Place("d")
 
     def _reserve(self, steps: tuple[Step, ...], count: int) -> None:
-        """Reserve the columns of a block as they were when each was the pivot, and the copies of other columns."""
-        problem, program = self._problem, self.program
+        """Reserve what a block's step leaves for its product, and the copies of other columns."""
+        problem, program, n = self._problem, self.program, self._n
         at_once = self._batch.count if self._batch else 1
-        program.reserve("factors", at_once * self._side**2, problem.dtype)
-        self._panel = max(_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps)
-        program.reserve("panel", at_once * self._panel, problem.dtype)
+        program.reserve("columns", at_once * n * self._side, problem.dtype)
+        self._row = self._whole_lines(n)
+        program.reserve("pivot rows", at_once * self._side * self._row, problem.dtype)
+        if self._keeps:
+            program.reserve("pivot before", at_once * self._side * n, INT)
+        self._panel = max((_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes), default=0)
+        if self._panel:
+            program.reserve("panel", at_once * self._panel, problem.dtype)
         self._is_looked_at = not self._keeps and two_steps(problem.semiring, problem.dtype) is not None and count == 1
         if self._is_looked_at:  # once: where edges have the sign that the fast form asks for, so have all paths
             whole = Matrix(Place("d"), self._n)
@@ -103,26 +103,19 @@ class _Closure:
 
     def _add_steps(self, steps: tuple[Step, ...], offset: int) -> None:
         for step in steps:
-            if step.closes:
-                self._close(step, offset, self._batch.count if self._batch else 1)
-            elif step.rows == step.pivots:
-                self._close_rows(step, offset)
-            else:
-                self._improve(step, offset)
+            (self._close if step.closes else self._improve)(step, offset)
 
-    def _close(self, step: Step, offset: int, count: int) -> None:
-        n, size = self._n, _size(step.pivots)
-        corner, is_all = offset + step.pivots.start * (n + 1), size == n
-        factors = Place("d" if is_all else "factors")
-        arguments = Place("d", corner), self._before(corner), size, n, np.int64(n * n), factors, int(not is_all)
-        self._launch("close_block", count, *arguments, threads=(self._side // PER) ** 2)
-
-    def _close_rows(self, step: Step, offset: int) -> None:
-        n, first = self._n, offset + step.pivots.start * self._n
-        arguments = Place("d", first), self._before(first), _size(step.rows), n, step.pivots.start, Place("factors")
-        threads, shared = self._side * WIDTH // PER**2, self._side**2 * self._problem.dtype.itemsize
-        along, of_batch = self._of_batch(n * n)
-        self._launch("close_rows", (ceil_div(n, WIDTH), *along), *arguments, *of_batch, threads=threads, shared=shared)
+    def _close(self, step: Step, offset: int) -> None:
+        """Close the rows of the pivots beside D, and add the product of their columns by them to all rows of the step."""
+        n, (first, size), (along, of_batch) = self._n, (step.pivots.start, _size(step.pivots)), self._of_batch()
+        where = Place("columns"), Place("pivot rows"), Place("pivot before" if self._keeps else "d")
+        arguments = step.rows.start, _size(step.rows), first, size, n, *where, self._row, *of_batch
+        threads, grid = self._side * (self._side + WIDTH) // PER**2, (ceil_div(n, WIDTH), *along)
+        self._launch("close_rows", grid, Place("d", offset), self._before(offset), *arguments, threads=threads)
+        a = Matrix(Place("columns"), self._side, next=(0, n * self._side))
+        b = Matrix(Place("pivot rows"), self._row, next=(0, self._side * self._row))
+        before = Matrix(where[2], n, next=(0, self._side * n))
+        self._add_product(step, a, b, self._matrix(offset + step.rows.start * n), before)
 
     def _of_batch(self, *moves: int) -> tuple[tuple[int, ...], tuple[object, ...]]:
         """Return the extents of a grid along y and z, and the arguments of ENTER_MATRIX and after it."""
@@ -141,11 +134,14 @@ class _Closure:
         a, b = Matrix(Place("panel"), self._whole_lines(k), next=(0, self._panel)), self._matrix(first)
         columns, (along, of_batch) = Place("d", d.place.offset + step.pivots.start), self._of_batch(n * n, self._panel)
         self._launch("copy_values", (min(m, PASS_BLOCKS), *along), columns, n, m, k, a.place, a.ld, *of_batch)
+        self._add_product(step, a, b, d, b._replace(place=self._before(b.place.offset)))
+
+    def _add_product(self, step: Step, a: Matrix, b: Matrix, d: Matrix, before: Matrix) -> None:
+        problem = self._of(_size(step.rows), _size(step.pivots))
         if self._keeps:
-            which, before = (x._replace(place=self._before(x.place.offset)) for x in (d, b))
-            self._take(argk_program(self._of(m, k), a, b, d, which, before))
+            self._take(argk_program(problem, a, b, d, d._replace(place=self._before(d.place.offset)), before))
         else:
-            self._take(self._multiply(self._of(m, k), a, b, d, d))
+            self._take(self._multiply(problem, a, b, d, d))
 
     def _matrix(self, offset: int) -> Matrix:
         itemsize = self._problem.dtype.itemsize
