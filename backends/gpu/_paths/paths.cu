@@ -19,6 +19,7 @@
 //
 // Source: Floyd (1962), Warshall (1962).
 #include "semiring.cuh"
+#include "chain.cuh"
 #include "memory.cuh"
 
 #define NO_PREDECESSOR (-9999)  // as scipy.sparse.csgraph has it
@@ -114,17 +115,9 @@ struct Elements {
             }
     }
 
-    template <int COUNT> __device__ __forceinline__ void publish(Row<COUNT>& row, int q, int at) const
-    {
-#pragma unroll
-        for (int s = 0; s < PER; ++s) row.values[at].x[s] = x[q][s];
-#if PREDECESSORS
-#pragma unroll
-        for (int s = 0; s < PER; ++s) row.predecessors[at].x[s] = of[q][s];
-#endif
-    }
-
-    template <int COUNT> __device__ __forceinline__ void improve(const Row<COUNT>& row, int at, const Few<T>& column)
+    // Of the elements that the next pivot reads, in row and column `q`, or of all others.
+    template <int COUNT>
+    __device__ __forceinline__ void improve(const Row<COUNT>& row, int at, const Few<T>& column, int q, bool is_next)
     {
         const Few<T> values = row.values[at];
 #if PREDECESSORS
@@ -134,6 +127,7 @@ struct Elements {
         for (int r = 0; r < PER; ++r)
 #pragma unroll
             for (int s = 0; s < PER; ++s) {
+                if ((r == q || s == q) != is_next) continue;
 #if PREDECESSORS
                 const T better = ADD(x[r][s], MULTIPLY(column.x[r], values.x[s]));
                 of[r][s] = better != x[r][s] ? through.x[s] : of[r][s];
@@ -146,21 +140,40 @@ struct Elements {
             }
     }
 
-    // Follow paths through `size` pivots, by COUNT columns of tiles, of which the first are the pivots' own.
+    // Row and column `q` of tile p, where they are this thread's.
+    template <int COUNT>
+    __device__ __forceinline__ void publish(Row<COUNT>& row, Few<T>* column, int p, int q, int ty, int tx) const
+    {
+        if (ty == p) {
+#pragma unroll
+            for (int s = 0; s < PER; ++s) row.values[tx].x[s] = x[q][s];
+#if PREDECESSORS
+#pragma unroll
+            for (int s = 0; s < PER; ++s) row.predecessors[tx].x[s] = of[q][s];
+#endif
+        }
+        if (tx == p)
+#pragma unroll
+            for (int r = 0; r < PER; ++r) column[ty].x[r] = x[r][q];
+    }
+
+    // Follow paths through `size` pivots, by COUNT columns of tiles, of which the first are the pivots' own. What the next
+    // pivot reads is on its way while other elements are improved.
     template <int COUNT> __device__ __forceinline__ void follow(int size, int ty, int tx)
     {
         __shared__ Row<COUNT> rows[2];
         __shared__ Few<T> columns[2][ALONG];
+        publish(rows[0], columns[0], 0, 0, ty, tx);
         // loop over pivots
         for (int p = 0; p * PER < size; ++p)
 #pragma unroll
             for (int q = 0; q < PER; ++q) {
-                if (ty == p) publish(rows[q % 2], q, tx);
-                if (tx == p)
-#pragma unroll
-                    for (int r = 0; r < PER; ++r) columns[q % 2][ty].x[r] = x[r][q];
+                const int next = (q + 1) % PER, now = q % 2;
                 __syncthreads();
-                improve(rows[q % 2], tx, columns[q % 2][ty]);
+                const Few<T> column = columns[now][ty];
+                improve(rows[now], tx, column, next, true);
+                publish(rows[1 - now], columns[1 - now], next ? p : p + 1, next, ty, tx);
+                improve(rows[now], tx, column, next, false);
             }
     }
 };
@@ -187,6 +200,7 @@ extern "C" __global__ void __launch_bounds__(ALONG*(ALONG + ACROSS))
     close_rows(const T* d, const int* before, int from, int rows, int first, int size, int n, T* columns, T* pivot_rows,
         int* pivot_before, int ld, int count)
 {
+    await_launch_before();
     ENTER_MATRIX(count)
     d += matrix * n * n, columns += matrix * n * SIDE, pivot_rows += matrix * SIDE * ld;
     before += PREDECESSORS * matrix * n * n, pivot_before += PREDECESSORS * matrix * SIDE * n;

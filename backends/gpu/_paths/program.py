@@ -79,7 +79,8 @@ class _Closure:
     def _launch(
         self, function: str, blocks: int | tuple[int, ...], *arguments: object, threads: int = PASS_THREADS
     ) -> None:
-        self.program.launch(Kernel("paths", self._defines, (threads,), 0, function), blocks, *arguments)
+        kernel = Kernel("paths", self._defines, (threads,), function=function, is_chained=function == "close_rows")
+        self.program.launch(kernel, blocks, *arguments)
 
     def _before(self, offset: int) -> Place:
         return Place("before", offset) if self._keeps else Place("d")
@@ -96,7 +97,7 @@ class _Closure:
         self._panel = max((_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes), default=0)
         if self._panel:
             program.reserve("panel", at_once * self._panel, problem.dtype)
-        self._is_looked_at = not self._keeps and two_steps(problem.semiring, problem.dtype) is not None and count == 1
+        self._is_looked_at = two_steps(problem.semiring, problem.dtype) is not None and count == 1
         if self._is_looked_at:  # once: where edges have the sign that the fast form asks for, so have all paths
             whole = Matrix(Place("d"), self._n)
             add_extremes(program, problem, whole, whole)

@@ -11,7 +11,8 @@
 // elements in turn.
 //
 // IMPROVES 1: C := C (+) A (x) B, and of each element that is thereby better its predecessor, in place: that of the first
-// pivot that attains it, from `before`, the predecessors of the rows of B. In between it holds the number of the tile.
+// pivot that attains it, from `before`, the predecessors of the rows of B. Few elements are, so that they stand in a queue,
+// which the threads of a block share out; `search` is not launched. IS_RESIDENT 1: shared memory holds all tiles of k to the end.
 //
 //   BM, BN, BK, WM, WN, TM, TN, STAGES, BLOCKS   as in pipelined.cu
 //   SEARCHERS, SEARCHED_ROWS                     threads of a block that search, and the rows of C that it takes
@@ -21,17 +22,15 @@
 #include "grid.cuh"
 #include "fragments.cuh"
 #include "async_tiles.cuh"
+#include "memory.cuh"
 
 #ifndef IMPROVES
 #define IMPROVES 0
 #endif
 
 #if IMPROVES
-// Numbers of tiles beside predecessors, of which -9999 is the least: none
-#define NUMBERED(tile) (-10000 - (tile))
 #define IMPROVES_PARAMETER , const int *__restrict__ before STEP_PARAMETERS(before)
 #else
-#define NUMBERED(tile) (tile)
 #define IMPROVES_PARAMETER
 #endif
 
@@ -56,11 +55,53 @@ __device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* t
     }
 }
 
+#if IMPROVES
+// C := C (+) totals. Of the elements that are better the queue becomes the number of the tile, row and column.
+__device__ __forceinline__ void improve(const T (&totals)[TM][TN], const int (&places)[TM][TN], T* c, int ldc, Corner corner,
+    int rows, int columns, int* queue, unsigned* count)
+{
+    static_assert(TM * TN <= 32, "a bit for each element");
+    unsigned are_better = 0;
+#pragma unroll
+    for (int e = 0; e < TM * TN; ++e) {
+        const int r = e / TN, s = e % TN, i = corner.row + row_of(r), j = corner.column + column_of(s);
+        if (i >= rows || j >= columns) continue;
+        T* const at = c + (long long)i * ldc + j;
+        const T now = *at, better = ADD(now, totals[r][s]);
+        if (places[r][s] < 0 || better == now) continue;
+        *at = better, are_better |= 1u << e;
+    }
+    int* const mine = queue + atomicAdd(count, (unsigned)__popc(are_better));
+#pragma unroll
+    for (int e = 0; e < TM * TN; ++e) {
+        const int r = e / TN, s = e % TN, i = corner.row + row_of(r), j = corner.column + column_of(s);
+        if (are_better >> e & 1) mine[__popc(are_better & ((1u << e) - 1))] = (places[r][s] * BM + i) * BN + j;
+    }
+}
+
+// Of `steps` terms the first that attains their sum.
+__device__ __forceinline__ int first_of(const T* x, long long step_x, const T* y, long long step_y, int steps)
+{
+    T best = ZERO;
+    int found = 0;
+#pragma unroll 4
+    for (int p = 0; p < steps; ++p) {
+        const T better = ADD(best, MULTIPLY(x[p * step_x], y[p * step_y]));
+        found = better != best ? p : found;
+        best = better;
+    }
+    return found;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
     ENTER_GEMM
     MOVE_TO_PRODUCT(which)
+#if IMPROVES
+    MOVE_TO_PRODUCT(before)
+#endif
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
@@ -73,14 +114,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
 #pragma unroll
     for (int r = 0; r < TM; ++r)
 #pragma unroll
-        for (int s = 0; s < TN; ++s) {
-            totals[r][s] = ZERO, places[r][s] = -1;
+        for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, places[r][s] = -1;
 #if IMPROVES
-            const int i = tile.row + corner.row + row_of(r), j = tile.column + corner.column + column_of(s);
-            if (i < m && j < n) totals[r][s] = c[(long long)i * ldc + j];
+    __shared__ unsigned count;
+    if (threadIdx.x == 0) count = 0;
 #endif
-        }
-
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
         if (s == 0 && tiles_k > 0) copier.start_first(tiles_a, tiles_b, first);
@@ -107,15 +145,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
         reading = reading + 1 == STAGES ? 0 : reading + 1;
         writing = writing + 1 == STAGES ? 0 : writing + 1;
     }
+#if IMPROVES
+    int* const queue = (int*)(tiles_b + STAGES * TILE_B);
+    improve(totals, places, c + (long long)tile.row * ldc + tile.column, ldc, corner, m - tile.row, n - tile.column, queue, &count);
+    __syncthreads();
+    for (unsigned at = threadIdx.x; at < count; at += THREADS) {
+        const int e = queue[at], t = e / (BM * BN), i = e / BN % BM, j = e % BN;
+        const int steps = t == 0 ? first : BK, begin = t == 0 ? 0 : first + (t - 1) * BK;
+        const long long row = tile.row + i, column = tile.column + j;
+#if IS_RESIDENT
+        const int found = first_of(tiles_a + t * TILE_A + i, STRIDE_A, tiles_b + t * TILE_B + j, STRIDE_B, steps);
+#else
+        const int found = first_of(a + row * lda + begin, 1, b + (long long)begin * ldb + column, ldb, steps);
+#endif
+        which[row * n + column] = before[(long long)(begin + found) * n + column];
+    }
+#else
 #pragma unroll
     for (int r = 0; r < TM; ++r)
 #pragma unroll
         for (int s = 0; s < TN; ++s) {
             const int i = tile.row + corner.row + row_of(r), j = tile.column + corner.column + column_of(s);
-            if (i >= m || j >= n || (IMPROVES && places[r][s] < 0)) continue;
+            if (i >= m || j >= n) continue;
             c[(long long)i * ldc + j] = totals[r][s];
-            which[(long long)i * n + j] = NUMBERED(places[r][s]);
+            which[(long long)i * n + j] = places[r][s];
         }
+#endif
 }
 
 // `which`: from the number of a tile to the first step that equals the element. A warp takes 32 elements of a row: its
@@ -126,9 +181,6 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
     if (!is_chosen(extremes)) return;
     ENTER_GEMM
     MOVE_TO_PRODUCT(which)
-#if IMPROVES
-    MOVE_TO_PRODUCT(before)
-#endif
     const int parts = (m + SEARCHED_ROWS - 1) / SEARCHED_ROWS;
     const int j = blockIdx.x / parts * 32 + threadIdx.x % 32;
     const int top = blockIdx.x % parts * SEARCHED_ROWS, bottom = min(top + SEARCHED_ROWS, m);
@@ -136,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
     if (j >= n) return;
     for (int i = top + threadIdx.x / 32; i < bottom; i += SEARCHERS / 32) {
         int* const place = which + (long long)i * n + j;
-        const int tile = NUMBERED(*place), begin = tile > 0 ? first + (tile - 1) * BK : 0, end = tile > 0 ? begin + BK : first;
+        const int tile = *place, begin = tile > 0 ? first + (tile - 1) * BK : 0, end = tile > 0 ? begin + BK : first;
         if (tile < 0) continue;
         const T total = c[(long long)i * ldc + j], *row = a + (long long)i * lda;
         const T* column = b + (long long)begin * ldb + j;
@@ -144,9 +196,6 @@ extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
 #pragma unroll 4
         for (int p = begin; p < end && found < 0; ++p, column += ldb)
             if (MULTIPLY(row[p], *column) == total) found = p;
-#if IMPROVES
-        found = before[(long long)found * n + j];
-#endif
         *place = found;
     }
 }

@@ -5,6 +5,7 @@ The arrays stay where they are: host arrays are uploaded and both results come b
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from harness.problem import Problem
 from harness.tuning.gpu.rungs import (
     ARGK_BLOCKS,
     ARGK_GROUP,
+    ARGK_RESIDENT,
     ARGK_SEARCHED_ROWS,
     ARGK_SEARCHERS,
     ARGK_TILES,
@@ -26,7 +28,7 @@ from harness.tuning.gpu.rungs import (
     is_scanned,
 )
 
-WARP = 32
+WARP, INT = 32, np.dtype(np.int32)
 
 
 def argk_program(
@@ -44,22 +46,28 @@ def argk_program(
     forms, extremes = [Form.ANY], a.place
     if has_fast_form(problem.semiring, problem.dtype) and problem.pairs and not batch and is_scanned(problem):
         forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
+    is_resident = before is not None and problem.k <= ARGK_RESIDENT * tiles.bk
+    if is_resident:
+        tiles = dataclasses.replace(tiles, stages=max(2, ceil_div(problem.k, tiles.bk)))
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
     strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
     places, sizes = (a.place, b.place, out.place, which.place), (problem.m, problem.n, problem.k)
     along_batch, of_batch = (batch.grid, batch.arguments(a, b, out, which)) if batch else ((), ())
     of_paths: tuple[Any, ...] = ()
+    shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
     if before is not None:
         of_paths = before.place, *(map(np.int64, before.next) if batch else ())
+        shared += INT.itemsize * tiles.bm * tiles.bn  # a queue of elements
     arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes, *of_batch, *of_paths
-    macros = _macros(tiles, a, b, itemsize) + batch_defines(batch) + (as_defines({"IMPROVES": 1}) if of_paths else ())
-    shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
+    of_kind = as_defines({"IMPROVES": before is not None, "IS_RESIDENT": is_resident})
+    macros = _macros(tiles, a, b, itemsize) + batch_defines(batch) + of_kind
     for form in forms:
         defines = semiring_defines(problem.semiring, problem.dtype, form=form) + macros
         kernel = Kernel("argk", defines, (tiles.threads,), shared, function="argk")
         program.launch(kernel, (blocks, *along_batch), *arguments)
-        search = Kernel("argk", defines, (ARGK_SEARCHERS,), function="search")
-        program.launch(search, (strips, *along_batch), *arguments)
+        if before is None:
+            search = Kernel("argk", defines, (ARGK_SEARCHERS,), function="search")
+            program.launch(search, (strips, *along_batch), *arguments)
     return program
 
 

@@ -47,7 +47,9 @@ TILED = Launch(bm=32, bn=32, bk=32)
 #   float64  222, 12956   64x32x16 317, 17254   64x64x16 328, 18462   128x64x16 320, 19309
 # Of 4 bytes 64x128x16, with at most 128 registers a thread, so that a multiprocessor holds two blocks (lab page
 # 2026-11-28-paths).
-# A search by 256 threads in 64 rows of 32 elements.
+# A search by 256 threads in 64 rows of 32 elements. Where paths are improved by so many tiles of k or fewer, those stay in
+# shared memory, and are searched there.
+ARGK_RESIDENT = 4
 ARGK_SEARCHERS, ARGK_SEARCHED_ROWS, ARGK_GROUP, ARGK_BLOCKS = 256, 64, 8, 2
 ARGK_TILES = {
     4: Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3),

@@ -45,7 +45,12 @@ inline unsigned take_ticket(unsigned* ticket, unsigned count)
     return before;
 }
 
-template <class V> inline void atomicAdd(V* address, V value) { *address += value; }
+template <class V> inline V atomicAdd(V* address, V value)
+{
+    const V old = *address;
+    *address += value;
+    return old;
+}
 template <class V> inline void atomicMin(V* address, V value) { *address = value < *address ? value : *address; }
 template <class V> inline void atomicMax(V* address, V value) { *address = value > *address ? value : *address; }
 template <class V> inline void atomicAnd(V* address, V value) { *address &= value; }
