@@ -56,6 +56,9 @@ CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
 # Closures that are kept ready: a few KiB of host memory each step.
 _MOST_CLOSERS = 64
 
+# Rows that are compared with columns at once, so that they stay in cache.
+_STRIP = 256
+
 
 def shortest_paths(
     weights: Any,
@@ -65,6 +68,7 @@ def shortest_paths(
     backend: str = "auto",
     threads: int | None = None,
     return_predecessors: bool = False,
+    directed: bool = True,
 ) -> Any:
     """Compute the length of a shortest path between every two vertices: the closure over min_plus.
 
@@ -83,6 +87,9 @@ def shortest_paths(
         As in `harness.gemm`.
     return_predecessors : bool
         Whether to return predecessors too.
+    directed : bool
+        False: edges go both ways. `weights` must be symmetric, which is checked, and half the work is left. SciPy takes
+        the shorter of two edges instead: pass ``np.minimum(weights, weights.T)``.
 
     Returns
     -------
@@ -98,8 +105,9 @@ def shortest_paths(
     Raises
     ------
     ProblemError
-        If `weights` is no square matrix of numbers, holds NaN, or has a cycle of negative length. A sum of floats that
-        is zero but for rounding counts as negative if it is computed so.
+        If `weights` is no square matrix of numbers, holds NaN, has a cycle of negative length, or is not symmetric
+        though `directed` is False. A sum of floats that is zero but for rounding counts as negative if it is computed
+        so.
     BackendUnavailable
         As in `harness.gemm`.
 
@@ -114,7 +122,7 @@ def shortest_paths(
     try:
         return closure(
             weights, "min_plus", method=method, block=block, backend=backend, threads=threads,
-            return_predecessors=return_predecessors,
+            return_predecessors=return_predecessors, directed=directed,
         )  # fmt: skip
     except ProblemError as error:  # in the words of the caller
         what = error.what.replace("closure: matrix", "shortest_paths: weights", 1)
@@ -132,6 +140,7 @@ def closure(
     backend: str = "auto",
     threads: int | None = None,
     return_predecessors: bool = False,
+    directed: bool = True,
 ) -> Any:
     """Compute the best value of a path between every two vertices: ``I (+) W (+) W^2 (+) ...`` over a semiring.
 
@@ -142,7 +151,7 @@ def closure(
     semiring : str or Semiring
         ``"min_plus"`` shortest, ``"max_plus"`` longest, ``"max_min"`` widest, ``"min_max"`` least worst edge,
         ``"lor_land"`` (bool) reachable.
-    method, block, backend, threads, return_predecessors
+    method, block, backend, threads, return_predecessors, directed
         As in `shortest_paths`.
 
     Returns
@@ -158,7 +167,7 @@ def closure(
         As in `shortest_paths`, with any cycle that betters the empty path; or if the semiring has no closure here.
     """
     try:
-        return _closure(matrix, as_semiring(semiring), method, block, backend, threads, return_predecessors)
+        return _closure(matrix, as_semiring(semiring), method, block, backend, threads, return_predecessors, directed)
     except ProblemError as error:
         raise error.told_by("closure") from None
 
@@ -171,6 +180,7 @@ def _closure(
     backend: str,
     threads: int | None,
     return_predecessors: bool,
+    directed: bool,
 ) -> Any:
     if not semiring.is_named or semiring.name not in CLOSED:
         raise ProblemError(
@@ -182,9 +192,12 @@ def _closure(
         vertices = _check_method(method, block)
         choice.check_backend(backend)  # no vertices have no product that would
         threads = limits.check_threads(threads)
+        if not directed:
+            _check_symmetry(arrays, best, semiring)
         before = arrays.empty(best.shape, np.dtype(np.int32)) if return_predecessors else None
         if best.size:
-            closer = _closer(arrays, best, semiring, vertices, backend, threads, keeps=return_predecessors)
+            how: dict[str, bool] = {"keeps": return_predecessors, "symmetric": not directed}
+            closer = _closer(arrays, best, semiring, vertices, backend, threads, **how)
             findings = closer(best, before)
             _check(arrays, best, semiring, findings, matrix)
             if before is not None and findings.betters:
@@ -204,17 +217,19 @@ def _closer(
     threads: int | None,
     *,
     keeps: bool,
+    symmetric: bool,
 ) -> Closure:
     """Return what closes such matrices; it is kept for further calls."""
     n, count = best.shape[-1], math.prod(best.shape[:-2])
     place = (best.device.id, best.data.ptr % ALIGNMENT) if arrays.on_device else None
-    key = n, count, semiring, best.dtype, vertices, backend, threads, keeps, place, arithmetic.is_native()
+    key = n, count, semiring, best.dtype, vertices, backend, threads, keeps, symmetric, place, arithmetic.is_native()
     closer = _closers.get(key)
     if closer is None:
         problem = Problem(n, n, n, semiring, best.dtype)
         chosen = choice.choose(problem, backend, arrays, count=threads)
         if vertices != 0:
-            closer = chosen.prepare_closure(problem, count, vertices, limits.machine_of(threads), keeps=keeps)
+            machine = limits.machine_of(threads)
+            closer = chosen.prepare_closure(problem, count, vertices, machine, keeps=keeps, symmetric=symmetric)
         if closer is None:
             size = tuning_paths.PATHS_BLOCK if vertices is None else vertices
             closer = ByProducts(arrays, problem, size, backend, threads, chosen.close_block(problem))
@@ -260,6 +275,25 @@ def _check_method(method: str, block: int | None) -> int | None:
     if block is not None and vertices is None:
         raise ProblemError("closure: block is not a number of vertices", expected="an integer >= 1", got=repr(block))
     return 0 if method == "squaring" else vertices
+
+
+def _check_symmetry(arrays: Arrays, best: Any, semiring: Semiring) -> None:
+    """Raise if an edge has another value than the one back; NaN, which has no value, is told of later."""
+    n, strip = best.shape[-1], best.shape[-1] if arrays.on_device else _STRIP
+    for first in range(0, n, strip):
+        last = min(first + strip, n)
+        lower, upper = best[..., first:last, :last], best.swapaxes(-1, -2)[..., first:last, :last]
+        differs = (lower < upper) | (lower > upper)
+        if differs.any():
+            *graph, i, j = (int(x[0]) for x in differs.nonzero())
+            there, back = (best[(*graph, *at)].item() for at in ((i + first, j), (j, i + first)))
+            better = f"np.{semiring.add.ufunc.__name__}"
+            raise ProblemError(
+                "closure: the matrix is not symmetric, though directed=False",
+                expected="the same value for an edge and for the one back",
+                got=f"{there} at {[*graph, i + first, j]}, {back} at {[*graph, j, i + first]}",
+                fix=f"directed=True, or the better of both: {better}(matrix, matrix.swapaxes(-1, -2))",
+            )
 
 
 def _check(arrays: Arrays, best: Any, semiring: Semiring, findings: Findings, matrix: Any) -> None:

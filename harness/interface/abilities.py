@@ -175,7 +175,7 @@ class Abilities:
         return None
 
     def prepare_closure(
-        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool
+        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool, symmetric: bool
     ) -> Closure | None:
         """Prepare closures of square matrices, all steps in one call, or return None: they are made of products.
 
@@ -192,6 +192,8 @@ class Abilities:
         machine : Machine
         keeps : bool
             Whether predecessors are kept, see `harness.api.predecessors`.
+        symmetric : bool
+            Whether the matrices are equal to their transposes, so that half of their elements are enough to compute.
 
         Returns
         -------

@@ -78,7 +78,7 @@ def assert_paths(weights, best, before, semiring):
 def close(gpu, weights, semiring, *, keeps, block=None, name="gpu-tuned"):
     n, count = weights.shape[-1], weights.size // weights.shape[-1] ** 2
     problem = Problem(n, n, n, SEMIRINGS[semiring], weights.dtype)
-    closure = RUNGS[name].prepare_closure(problem, count, block, detect(), keeps=keeps)
+    closure = RUNGS[name].prepare_closure(problem, count, block, detect(), keeps=keeps, symmetric=False)
     best, before = gpu.array(weights), gpu.array(np.full(weights.shape, 7, np.int32)) if keeps else None
     findings = closure(best, before)
     return best.get(), before.get() if keeps else None, findings
@@ -119,6 +119,22 @@ def test_whole_calls_with_ties_and_cycles_of_length_zero(gpu, semiring, dtype):
         assert_closed(gpu, weights, semiring)  # remembered
     batch = np.stack([edges(140, semiring, dtype, seed, density=0.03, high=2) for seed in range(6)])
     assert_closed(gpu, batch.reshape(2, 3, 140, 140), semiring)
+
+
+@pytest.mark.parametrize(("semiring", "dtype"), [("min_plus", "float32"), ("lor_land", "bool")])
+def test_undirected_graphs(gpu, semiring, dtype):
+    for n in (1, 40, 140):
+        weights = edges(n, semiring, dtype, 3, density=0.1)
+        weights = SEMIRINGS[semiring].add.ufunc(weights, weights.T)
+        best, before = closure(gpu.array(weights), semiring, directed=False, return_predecessors=True)
+        np.testing.assert_array_equal(closure(gpu.array(weights), semiring, directed=False).get(), best.get())
+        np.testing.assert_array_equal(best.get(), floyd_warshall(weights, semiring))
+        assert_paths(weights, best.get(), before.get(), semiring)
+    weights = edges(140, "min_plus", "float32", 3, density=0.1)
+    weights = np.minimum(weights, weights.T)
+    weights[130, 2] = 9.0
+    with pytest.raises(ProblemError, match=r"not symmetric(.|\n)*at \[130, 2\]"):
+        shortest_paths(gpu.array(weights), directed=False)
 
 
 def test_a_batch_of_small_graphs_is_closed_by_one_launch(gpu):

@@ -125,9 +125,12 @@ class GpuBackend(Backend):
         return GpuExecution(argk_program(dataclasses.replace(plan.problem, batch=sizes), *matrices), placed, shifts)
 
     def prepare_closure(
-        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool
+        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool, symmetric: bool
     ) -> Closure | None:
-        """Prepare the launches of all steps; products are the backend's own, but for those with predecessors."""
+        """Prepare the launches of all steps; products are the backend's own, but for those with predecessors.
+
+        All elements of symmetric matrices are computed too.
+        """
         planned = functools.cache(lambda product: self.plan(product, machine))
         whole = dataclasses.replace(problem, accumulate=True, batch=(count,))
         program = closure_program(
