@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backends.gpu._base import backend as gpu_backend
 from backends.gpu._paths import program as paths_program
 from harness import SEMIRINGS, Problem, ProblemError
 from harness.machine import detect
@@ -75,10 +76,10 @@ def assert_paths(weights, best, before, semiring):
         assert multiply.reduce(values) == best[i, j]
 
 
-def close(gpu, weights, semiring, *, keeps, block=None, name="gpu-tuned"):
+def close(gpu, weights, semiring, *, keeps, block=None, name="gpu-tuned", symmetric=False):
     n, count = weights.shape[-1], weights.size // weights.shape[-1] ** 2
     problem = Problem(n, n, n, SEMIRINGS[semiring], weights.dtype)
-    closure = RUNGS[name].prepare_closure(problem, count, block, detect(), keeps=keeps, symmetric=False)
+    closure = RUNGS[name].prepare_closure(problem, count, block, detect(), keeps=keeps, symmetric=symmetric)
     best, before = gpu.array(weights), gpu.array(np.full(weights.shape, 7, np.int32)) if keeps else None
     findings = closure(best, before)
     return best.get(), before.get() if keeps else None, findings
@@ -87,7 +88,7 @@ def close(gpu, weights, semiring, *, keeps, block=None, name="gpu-tuned"):
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_every_step_of_small_matrices(gpu, monkeypatch, semiring, dtype, keeps):
-    monkeypatch.setattr(paths_program, "panel_of", lambda n: 32)
+    monkeypatch.setattr(paths_program, "panel_of", lambda n, keeps: 32)
     for n, block in ((1, None), (2, None), (3, None), (33, None), (37, 8), (64, 16), (67, 32)):
         weights = edges(n, semiring, dtype, n, density=min(1, 3 / n + 0.05))
         best, before, findings = close(gpu, weights, semiring, keeps=keeps, block=block)
@@ -137,6 +138,20 @@ def test_undirected_graphs(gpu, semiring, dtype):
         shortest_paths(gpu.array(weights), directed=False)
 
 
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+def test_half_of_an_undirected_graph_is_computed(gpu, monkeypatch, semiring, dtype):
+    monkeypatch.setattr(gpu_backend, "HALVES_FROM", 0)
+    monkeypatch.setattr(paths_program, "panel_of", lambda n, keeps: 64)
+    for n, block in ((67, 32), (140, None), (161, 16)):
+        weights = edges(n, semiring, dtype, n, density=0.05)
+        weights = SEMIRINGS[semiring].add.ufunc(weights, weights.T)
+        batch = np.stack([weights, weights[::-1, ::-1]])
+        best, _, _ = close(gpu, batch, semiring, keeps=False, block=block, symmetric=True)
+        for each, found in zip(batch, best, strict=True):
+            np.testing.assert_array_equal(found, floyd_warshall(each, semiring))
+    assert "mirror" in [function for function, _ in gpu.launches]
+
+
 def test_a_batch_of_small_graphs_is_closed_by_one_launch(gpu):
     assert_closed(gpu, np.stack([edges(30, "min_plus", "float32", seed) for seed in range(7)]), "min_plus")
     assert [function for function, _ in gpu.launches].count("close_block") == 2
@@ -144,7 +159,7 @@ def test_a_batch_of_small_graphs_is_closed_by_one_launch(gpu):
 
 @pytest.mark.parametrize("name", ["gpu-naive", "gpu-bits", "gpu-paired"])
 def test_products_are_those_of_the_rung(gpu, monkeypatch, name):
-    monkeypatch.setattr(paths_program, "panel_of", lambda n: 32)
+    monkeypatch.setattr(paths_program, "panel_of", lambda n, keeps: 32)
     semiring, dtype = {"gpu-bits": ("lor_land", "bool"), "gpu-paired": ("min_plus", "int16")}.get(name, KINDS[0])
     for n in (64, 67):
         weights = edges(n, semiring, dtype, n, density=0.1)

@@ -25,6 +25,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.device import OLDEST
 from harness.tuning.gpu.batches import is_at_once
+from harness.tuning.gpu.paths import HALVES_FROM
 
 # Why a rung whose tiles are those of D declines a symmetric A.
 SYMMETRIC = "its tiles leave a triangle of D out, not of A"
@@ -129,17 +130,20 @@ class GpuBackend(Backend):
     ) -> Closure | None:
         """Prepare the launches of all steps; products are the backend's own, but for those with predecessors.
 
-        All elements of symmetric matrices are computed too.
+        All elements of symmetric matrices are computed where the backend knows no triangles, and with predecessors.
         """
         planned = functools.cache(lambda product: self.plan(product, machine))
         whole = dataclasses.replace(problem, accumulate=True, batch=(count,))
+        halves = symmetric and not keeps and problem.n >= HALVES_FROM and "triangle" in self.takes
         program = closure_program(
             problem,
             count,
             block,
             lambda product, *matrices: self.program(planned(product), *matrices),
             keeps=keeps,
-            at_once=count > 1 and is_at_once(whole) if keeps else self.dimensions_at_once(planned(whole)) > 0,
+            at_once=not halves
+            and (count > 1 and is_at_once(whole) if keeps else self.dimensions_at_once(planned(whole)) > 0),
+            halves=halves and "a" in self.columns_taken(planned(dataclasses.replace(whole, batch=(), triangle="d"))),
         )
         return GpuClosure(program, problem.dtype, keeps=keeps)
 

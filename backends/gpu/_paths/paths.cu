@@ -4,6 +4,7 @@
 //   close_block   all paths of SIDE vertices or fewer through each other, by one block of threads
 //   close_rows    the rows of pivots, by a block of threads for each WIDTH columns, beside D
 //   copy_values   columns that a product reads while its rows are written
+//   take_rows     rows of a symmetric matrix, of which only the lower triangle is true
 //
 // A thread has PER x PER elements in registers. For each pivot its row passes through shared memory, in two buffers by
 // turns, so that there is one barrier for each pivot. So both kernels do what Floyd and Warshall's loop over pivots does
@@ -226,4 +227,21 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS)
     x += matrix * next, to += matrix * next_to;
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
         for (int j = threadIdx.x; j < columns; j += PASS_THREADS) to[(long long)i * ld_to + j] = x[(long long)i * ld + j];
+}
+
+// `rows` := `size` rows of D from `first` on. A block takes a tile, and reads what is above the diagonal along its columns.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) take_rows(const T* d, int n, int first, int size, T* rows)
+{
+    constexpr int SIDE_OF_TILE = 32, DOWN = PASS_THREADS / SIDE_OF_TILE;
+    __shared__ T tile[SIDE_OF_TILE][SIDE_OF_TILE + 1];
+    const int r = blockIdx.y * SIDE_OF_TILE, c = blockIdx.x * SIDE_OF_TILE;
+    const int along = threadIdx.x % SIDE_OF_TILE, down = threadIdx.x / SIDE_OF_TILE;
+    for (int step = down; step < SIDE_OF_TILE; step += DOWN) {
+        if (r + step < size && c + along <= first + r + step) tile[step][along] = d[(long long)(first + r + step) * n + c + along];
+        if (c + step < n && r + along < size && c + step > first + r + along)
+            tile[along][step] = d[(long long)(c + step) * n + first + r + along];
+    }
+    __syncthreads();
+    for (int step = down; step < SIDE_OF_TILE; step += DOWN)
+        if (r + step < size && c + along < n) rows[(long long)(r + step) * n + c + along] = tile[step][along];
 }

@@ -13,13 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._passes.mirror import add_mirror
 from backends.gpu._passes.passes import add_extremes
 from backends.gpu._program.operators import literal, semiring_defines, two_steps
 from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._simt.argk import argk_program
 from harness.elimination import Step, steps_of
 from harness.problem import Problem
-from harness.tuning.gpu.paths import BLOCK, PASS_BLOCKS, PASS_THREADS, PER, WIDTH, panel_of, sides
+from harness.tuning.gpu.paths import BLOCK, PASS_BLOCKS, PASS_THREADS, PER, TILE, WIDTH, panel_of, sides
 
 _LINE = 128  # bytes that rows of copies begin at a multiple of
 INT = np.dtype(np.int32)
@@ -28,7 +29,14 @@ Multiply = Callable[..., Program]
 
 
 def closure_program(
-    problem: Problem, count: int, block: int | None, multiply: Multiply, *, keeps: bool, at_once: bool = False
+    problem: Problem,
+    count: int,
+    block: int | None,
+    multiply: Multiply,
+    *,
+    keeps: bool,
+    at_once: bool = False,
+    halves: bool = False,
 ) -> Program:
     """Return the launches that close `count` matrices in buffer "d", one after the other in memory.
 
@@ -44,13 +52,23 @@ def closure_program(
         Whether buffer "before" holds their predecessors; else it is not looked at.
     at_once : bool
         Whether `multiply` takes problems of a batch: a launch then does its step of all matrices.
+    halves : bool
+        Whether the matrices are symmetric, and `multiply` takes problems of a lower triangle with A by columns. Then
+        half of each is computed. Predecessors are not symmetric.
     """
-    return _Closure(problem, count, block, multiply, keeps, at_once).program
+    return _Closure(problem, count, block, multiply, keeps, at_once, halves).program
 
 
 class _Closure:
     def __init__(
-        self, problem: Problem, count: int, block: int | None, multiply: Multiply, keeps: bool, at_once: bool
+        self,
+        problem: Problem,
+        count: int,
+        block: int | None,
+        multiply: Multiply,
+        keeps: bool,
+        at_once: bool,
+        halves: bool,
     ) -> None:
         self._problem, self._multiply, self._keeps, self.program = problem, multiply, keeps, Program()
         self._batch = Batch(count, count) if at_once and count > 1 else None
@@ -69,10 +87,17 @@ class _Closure:
         if self._is_one:
             self._launch("close_block", count, Place("d"), self._before(0), self._n, threads=(self._side // PER) ** 2)
         else:
-            steps = steps_of(self._n, most, panel_of(self._n), joined=True)
+            panel = panel_of(self._n, keeps=keeps)
+            steps = () if halves else steps_of(self._n, most, panel, joined=True)
             self._reserve(steps, count)
+            if halves:
+                self.program.reserve("strip", panel * self._n, problem.dtype)
             for matrix in range(1 if self._batch else count):
-                self._add_steps(steps, matrix * self._n**2)
+                d = Place("d", matrix * self._n**2)
+                if halves:
+                    self._add_halves(d, panel, most)
+                for step in steps:
+                    (self._close if step.closes else self._improve)(step, d)
         blocks = min(ceil_div(rows, PASS_THREADS), PASS_BLOCKS)
         self._launch("finish", blocks, Place("d"), rows, self._n, Place("findings"))
 
@@ -94,7 +119,9 @@ class _Closure:
         program.reserve("pivot rows", at_once * self._side * self._row, problem.dtype)
         if self._keeps:
             program.reserve("pivot before", at_once * self._side * n, INT)
-        self._panel = max((_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes), default=0)
+        self._panel = max(
+            (_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes), default=0
+        )
         if self._panel:
             program.reserve("panel", at_once * self._panel, problem.dtype)
         self._is_looked_at = two_steps(problem.semiring, problem.dtype) is not None and count == 1
@@ -102,21 +129,36 @@ class _Closure:
             whole = Matrix(Place("d"), self._n)
             add_extremes(program, problem, whole, whole)
 
-    def _add_steps(self, steps: tuple[Step, ...], offset: int) -> None:
-        for step in steps:
-            (self._close if step.closes else self._improve)(step, offset)
+    def _add_halves(self, d: Place, panel: int, most: int) -> None:
+        """Close panels of rows beside D, and improve its lower triangle by each of them and its transpose."""
+        n = self._n
+        for first in range(0, n, panel):
+            size = min(panel, n - first)
+            grid = ceil_div(n, TILE), ceil_div(size, TILE)
+            self._launch("take_rows", grid, d, n, first, size, Place("strip"))
+            for step in steps_of(size, most, most, joined=True):
+                rows, pivots = (slice(first + x.start, first + x.stop) for x in (step.rows, step.pivots))
+                self._close(Step(rows, pivots, closes=True), Place("strip", -first * n))
+            strip = self._matrix(Place("strip"))
+            a, triangle = strip._replace(by_columns=True), self._matrix(d)
+            self._take(self._multiply(self._of(n, size, "d"), a, strip, triangle, triangle))
+        whole = self._matrix(d)
+        add_mirror(self.program, whole, whole, n, self._problem.dtype.itemsize)
 
-    def _close(self, step: Step, offset: int) -> None:
-        """Close the rows of the pivots beside D, and add the product of their columns by them to all rows of the step."""
+    def _close(self, step: Step, d: Place) -> None:
+        """Close the rows of the pivots beside D, and add the product of their columns by them to all rows of the step.
+
+        Row 0 would be at `d`.
+        """
         n, (first, size), (along, of_batch) = self._n, (step.pivots.start, _size(step.pivots)), self._of_batch()
         where = Place("columns"), Place("pivot rows"), Place("pivot before" if self._keeps else "d")
         arguments = step.rows.start, _size(step.rows), first, size, n, *where, self._row, *of_batch
         threads, grid = self._side * (self._side + WIDTH) // PER**2, (ceil_div(n, WIDTH), *along)
-        self._launch("close_rows", grid, Place("d", offset), self._before(offset), *arguments, threads=threads)
+        self._launch("close_rows", grid, d, self._before(d.offset), *arguments, threads=threads)
         a = Matrix(Place("columns"), self._side, next=(0, n * self._side))
         b = Matrix(Place("pivot rows"), self._row, next=(0, self._side * self._row))
         before = Matrix(where[2], n, next=(0, self._side * n))
-        self._add_product(step, a, b, self._matrix(offset + step.rows.start * n), before)
+        self._add_product(step, a, b, self._matrix(d, step.rows.start * n), before)
 
     def _of_batch(self, *moves: int) -> tuple[tuple[int, ...], tuple[object, ...]]:
         """Return the extents of a grid along y and z, and the arguments of ENTER_MATRIX and after it."""
@@ -128,11 +170,14 @@ class _Closure:
         line = _LINE // self._problem.dtype.itemsize
         return ceil_div(columns, line) * line
 
-    def _improve(self, step: Step, offset: int) -> None:
+    def _improve(self, step: Step, at: Place) -> None:
         """Copy what is written meanwhile, and add the product."""
         n, (m, k) = self._n, (_size(step.rows), _size(step.pivots))
-        d, first = self._matrix(offset + step.rows.start * n), offset + step.pivots.start * n
-        a, b = Matrix(Place("panel"), self._whole_lines(k), next=(0, self._panel)), self._matrix(first)
+        d = self._matrix(at, step.rows.start * n)
+        a, b = (
+            Matrix(Place("panel"), self._whole_lines(k), next=(0, self._panel)),
+            self._matrix(at, step.pivots.start * n),
+        )
         columns, (along, of_batch) = Place("d", d.place.offset + step.pivots.start), self._of_batch(n * n, self._panel)
         self._launch("copy_values", (min(m, PASS_BLOCKS), *along), columns, n, m, k, a.place, a.ld, *of_batch)
         self._add_product(step, a, b, d, b._replace(place=self._before(b.place.offset)))
@@ -144,16 +189,18 @@ class _Closure:
         else:
             self._take(self._multiply(problem, a, b, d, d))
 
-    def _matrix(self, offset: int) -> Matrix:
-        itemsize = self._problem.dtype.itemsize
-        is_aligned = offset * itemsize % 16 == 0 and (self._batch is None or self._n**2 * itemsize % 16 == 0)
-        return Matrix(Place("d", offset), self._n, 16 if is_aligned else itemsize, next=(0, self._n**2))
+    def _matrix(self, begin: Place, elements: int = 0) -> Matrix:
+        """Return what lies so many elements behind `begin`, with rows as long as those of D."""
+        place, itemsize = Place(begin.buffer, begin.offset + elements), self._problem.dtype.itemsize
+        is_aligned = place.offset * itemsize % 16 == 0 and (self._batch is None or self._n**2 * itemsize % 16 == 0)
+        return Matrix(place, self._n, 16 if is_aligned else itemsize, next=(0, self._n**2))
 
     @functools.cache  # noqa: B019 lives as long as the program is made
-    def _of(self, m: int, k: int) -> Problem:
+    def _of(self, m: int, k: int, triangle: str = "") -> Problem:
         p = self._problem
         batch = (self._batch.count,) if self._batch else ()
-        return Problem(m, p.n, k, p.semiring, p.dtype, accumulate=not self._keeps, batch=batch)
+        accumulate = not self._keeps
+        return Problem(m, p.n, k, p.semiring, p.dtype, accumulate=accumulate, triangle=triangle, batch=batch)
 
     def _take(self, product: Program) -> None:
         """Append the launches of a product. All products use the same scratch, one after the other."""

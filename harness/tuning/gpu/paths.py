@@ -1,14 +1,16 @@
 """Sizes of closures on a GPU: the block that one multiprocessor closes, and the panels of products."""
 
-# Pivots of a product, its k, of a graph of more than so many vertices: (vertices, pivots). A copy of their columns takes
-# n times as many elements. Below, and within them, products have the pivots of one block.
-PANELS = (4096, 1024)
+# Pivots of a product of whole panels, its k, from so many vertices on. Below, and within a panel, products have the pivots
+# of one block. A copy of their columns takes n times as many elements. With predecessors short products cost more.
+PANELS = {False: {1536: 256, 3072: 512}, True: {3072: 512, 6144: 1024}}
 # Vertices of a block, of a graph that has several (docs/lab/2026-11-28-paths.md).
 BLOCK = 64
 # Elements along the side of a thread's tile in a block that is closed, and rows of a strip of its columns.
 PER, WIDTH = 4, 32
-# Threads and blocks of the other passes.
-PASS_THREADS, PASS_BLOCKS = 256, 4096
+# Vertices from which on half of a symmetric matrix is computed.
+HALVES_FROM = 2048
+# Threads and blocks of the other passes, and the side of a tile that is turned.
+PASS_THREADS, PASS_BLOCKS, TILE = 256, 4096, 32
 
 
 def sides(itemsize: int) -> tuple[int, ...]:
@@ -16,7 +18,6 @@ def sides(itemsize: int) -> tuple[int, ...]:
     return (32, 64, 128) if itemsize <= 4 else (32, 64)
 
 
-def panel_of(n: int) -> int:
-    """Return the most pivots of a product, of a graph of n vertices."""
-    least, pivots = PANELS
-    return pivots if n > least else BLOCK
+def panel_of(n: int, *, keeps: bool) -> int:
+    """Return the most pivots of a product, of a graph of n vertices, with predecessors or without."""
+    return max((pivots for least, pivots in PANELS[keeps].items() if n >= least), default=BLOCK)

@@ -47,8 +47,8 @@ TILED = Launch(bm=32, bn=32, bk=32)
 #   float64  222, 12956   64x32x16 317, 17254   64x64x16 328, 18462   128x64x16 320, 19309
 # Of 4 bytes 64x128x16, with at most 128 registers a thread, so that a multiprocessor holds two blocks (lab page
 # 2026-11-28-paths).
-# A search by 256 threads in 64 rows of 32 elements. Where paths are improved by so many tiles of k or fewer, those stay in
-# shared memory, and are searched there.
+# A search by 256 threads in 64 rows of 32 elements. Where paths are improved by so many tiles of k or fewer, those stay
+# in shared memory, and are searched there.
 ARGK_RESIDENT = 4
 ARGK_SEARCHERS, ARGK_SEARCHED_ROWS, ARGK_GROUP, ARGK_BLOCKS = 256, 64, 8, 2
 ARGK_TILES = {
@@ -97,6 +97,11 @@ _TRIANGLE_8 = Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=2)
 
 # Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none.
 NEARLY_ALL, LEAST_SHARED = 0.875, 1024
+
+# Steps of k up to which the beginning and the end of a block weigh, where (x) and (+) are no fused operation, and how many
+# blocks of the middle tile hide them. min_plus float32 on an H200, 2026-11-28: 90 us for 108 at 4096 x 4096 x 64, as long
+# at 128, 3 % more at 512.
+SHORT, SHORT_BLOCKS = 96, 5
 
 # By kind of product (`kind_of`): what was fastest among 4 to 9 tiles, 7 orders and 2 to 8 blocks.
 TUNED = {
@@ -160,7 +165,11 @@ def tuned_tiles(
     by_panels : bool
         Whether row panels of A may be chosen.
     """
-    row = TUNED[kind_of(problem)]
+    kind = kind_of(problem)
+    row = TUNED[kind]
+    is_short = problem.k <= SHORT < min(problem.m, problem.n)
+    if is_short and kind == "4 float" and count_of(problem, _MIDDLE_4) >= device.multiprocessors:
+        return _MIDDLE_4, _of_tiles(problem, row, _MIDDLE_4, SHORT_BLOCKS) | whole(device)
     is_fused = row is TUNED["4 fused"]
     known = thin.measured(problem, {"": thin_tiles.SIMT_4}, device) if is_fused and can_share else None
     # where blocks cannot share k, the model was not fitted
