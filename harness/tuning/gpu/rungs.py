@@ -98,9 +98,9 @@ _TRIANGLE_8 = Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=2)
 # Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none.
 NEARLY_ALL, LEAST_SHARED = 0.875, 1024
 
-# Steps of k up to which the beginning and the end of a block weigh, where (x) and (+) are no fused operation, and how many
-# blocks of the middle tile hide them. min_plus float32 on an H200, 2026-11-28: 90 us for 108 at 4096 x 4096 x 64, as long
-# at 128, 3 % more at 512.
+# Steps of k up to which the beginning and the end of a block weigh, where (x) and (+) are no fused operation, and how
+# many blocks of the middle tile hide them. min_plus float32 on an H200, 2026-11-28: 90 us for 108 at 4096 x 4096 x 64,
+# as long at 128, 3 % more at 512.
 SHORT, SHORT_BLOCKS = 96, 5
 
 # By kind of product (`kind_of`): what was fastest among 4 to 9 tiles, 7 orders and 2 to 8 blocks.
