@@ -1,7 +1,8 @@
 """Sizes of closures on a GPU: the block that one multiprocessor closes, and the panels of products."""
 
 # Pivots of a product of whole panels, its k, from so many vertices on. Below, and within a panel, products have the
-# pivots of one block. A copy of their columns takes n times as many elements. With predecessors short products cost more.
+# pivots of one block. A copy of their columns takes n times as many elements. With predecessors short products cost
+# more.
 PANELS = {False: {1536: 256, 3072: 512}, True: {3072: 512, 6144: 1024}}
 # Vertices of a block, of a graph that has several (docs/lab/2026-11-28-paths.md).
 BLOCK = 64
