@@ -129,8 +129,13 @@ def test_undirected_graphs(gpu, semiring, dtype):
         weights = SEMIRINGS[semiring].add.ufunc(weights, weights.T)
         best, before = closure(gpu.array(weights), semiring, directed=False, return_predecessors=True)
         np.testing.assert_array_equal(closure(gpu.array(weights), semiring, directed=False).get(), best.get())
+        batch = gpu.array(np.stack([weights, weights[::-1, ::-1]]))
+        np.testing.assert_array_equal(closure(batch, semiring, directed=False).get()[1, ::-1, ::-1], best.get())
         np.testing.assert_array_equal(best.get(), floyd_warshall(weights, semiring))
         assert_paths(weights, best.get(), before.get(), semiring)
+    weights = np.random.default_rng(1).random((140, 140), np.float32)
+    best = shortest_paths(gpu.array(np.minimum(weights, weights.T)), directed=False).get()
+    np.testing.assert_array_equal(best, best.T)  # sums that round otherwise too
     weights = edges(140, "min_plus", "float32", 3, density=0.1)
     weights = np.minimum(weights, weights.T)
     weights[130, 2] = 9.0

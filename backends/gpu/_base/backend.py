@@ -143,7 +143,8 @@ class GpuBackend(Backend):
             keeps=keeps,
             at_once=not halves
             and (count > 1 and is_at_once(whole) if keeps else self.dimensions_at_once(planned(whole)) > 0),
-            halves=halves and "a" in self.columns_taken(planned(dataclasses.replace(whole, batch=(), triangle="d"))),
+            symmetric=symmetric,
+            by_halves=halves and "a" in self.columns_taken(planned(dataclasses.replace(whole, batch=(), triangle="d"))),
         )
         return GpuClosure(program, problem.dtype, keeps=keeps)
 

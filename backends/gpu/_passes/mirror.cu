@@ -2,7 +2,8 @@
 //
 //   x     n x n; rows `down` and columns `across` elements apart, of which one is 1. Nothing above its diagonal is used
 //   whole n x n, row by row, `ld` elements apart
-//   grid  tiles of SIDE x SIDE, one a block; those above the diagonal are written by the blocks of their mirror images
+//   grid  tiles of SIDE x SIDE along x, one a block; those above the diagonal are written by the blocks of their mirror
+//         images. `count` matrices along y and z, `next` elements apart
 //
 //   T           an unsigned type as wide as an element
 //   BY_COLUMNS  1: columns of x are contiguous
@@ -14,8 +15,11 @@
 constexpr int SIDE = 32, ROWS = 8;  // of threads; the padding of a row avoids bank conflicts
 
 extern "C" __global__ void __launch_bounds__(SIDE * ROWS)
-    mirror(const T* x, long long down, long long across, int n, T* whole, long long ld)
+    mirror(const T* x, long long down, long long across, int n, T* whole, long long ld, int count, long long next)
 {
+    const long long matrix = blockIdx.z * gridDim.y + blockIdx.y;
+    if (matrix >= count) return;
+    x += matrix * next, whole += matrix * next;
     __shared__ T tile[SIDE][SIDE + 1];
     const int tiles = (n + SIDE - 1) / SIDE, row = blockIdx.x / tiles * SIDE, column = blockIdx.x % tiles * SIDE;
     if (column > row) return;

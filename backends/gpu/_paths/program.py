@@ -36,7 +36,8 @@ def closure_program(
     *,
     keeps: bool,
     at_once: bool = False,
-    halves: bool = False,
+    symmetric: bool = False,
+    by_halves: bool = False,
 ) -> Program:
     """Return the launches that close `count` matrices in buffer "d", one after the other in memory.
 
@@ -52,11 +53,12 @@ def closure_program(
         Whether buffer "before" holds their predecessors; else it is not looked at.
     at_once : bool
         Whether `multiply` takes problems of a batch: a launch then does its step of all matrices.
-    halves : bool
-        Whether the matrices are symmetric, and `multiply` takes problems of a lower triangle with A by columns. Then
-        half of each is computed. Predecessors are not symmetric.
+    symmetric : bool
+        Whether the matrices are equal to their transposes. Then the results are, without predecessors.
+    by_halves : bool
+        Whether half of symmetric matrices is computed: `multiply` takes problems of a lower triangle with A by columns.
     """
-    return _Closure(problem, count, block, multiply, keeps, at_once, halves).program
+    return _Closure(problem, count, block, multiply, keeps, at_once, symmetric, by_halves).program
 
 
 class _Closure:
@@ -68,7 +70,8 @@ class _Closure:
         multiply: Multiply,
         keeps: bool,
         at_once: bool,
-        halves: bool,
+        symmetric: bool,
+        by_halves: bool,
     ) -> None:
         self._problem, self._multiply, self._keeps, self.program = problem, multiply, keeps, Program()
         self._batch = Batch(count, count) if at_once and count > 1 else None
@@ -88,16 +91,19 @@ class _Closure:
             self._launch("close_block", count, Place("d"), self._before(0), self._n, threads=(self._side // PER) ** 2)
         else:
             panel = panel_of(self._n, keeps=keeps)
-            steps = () if halves else steps_of(self._n, most, panel, joined=True)
+            steps = () if by_halves else steps_of(self._n, most, panel, joined=True)
             self._reserve(steps, count)
-            if halves:
+            if by_halves:
                 self.program.reserve("strip", panel * self._n, problem.dtype)
             for matrix in range(1 if self._batch else count):
                 d = Place("d", matrix * self._n**2)
-                if halves:
+                if by_halves:
                     self._add_halves(d, panel, most)
                 for step in steps:
                     (self._close if step.closes else self._improve)(step, d)
+        if symmetric and not keeps:  # sums of the same edges may have been rounded otherwise
+            whole = Matrix(Place("d"), self._n)
+            add_mirror(self.program, whole, whole, self._n, itemsize, count)
         blocks = min(ceil_div(rows, PASS_THREADS), PASS_BLOCKS)
         self._launch("finish", blocks, Place("d"), rows, self._n, Place("findings"))
 
@@ -119,9 +125,8 @@ class _Closure:
         program.reserve("pivot rows", at_once * self._side * self._row, problem.dtype)
         if self._keeps:
             program.reserve("pivot before", at_once * self._side * n, INT)
-        self._panel = max(
-            (_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes), default=0
-        )
+        copies = (_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes)
+        self._panel = max(copies, default=0)
         if self._panel:
             program.reserve("panel", at_once * self._panel, problem.dtype)
         self._is_looked_at = two_steps(problem.semiring, problem.dtype) is not None and count == 1
@@ -142,8 +147,6 @@ class _Closure:
             strip = self._matrix(Place("strip"))
             a, triangle = strip._replace(by_columns=True), self._matrix(d)
             self._take(self._multiply(self._of(n, size, "d"), a, strip, triangle, triangle))
-        whole = self._matrix(d)
-        add_mirror(self.program, whole, whole, n, self._problem.dtype.itemsize)
 
     def _close(self, step: Step, d: Place) -> None:
         """Close the rows of the pivots beside D, and add the product of their columns by them to all rows of the step.
