@@ -15,6 +15,7 @@
 // which the threads of a block share out; `search` is not launched. IS_RESIDENT 1: shared memory holds all tiles of k to the end.
 //
 //   BM, BN, BK, WM, WN, TM, TN, STAGES, BLOCKS   as in pipelined.cu
+//   BITS_OF_PLACE                                of the number of a tile: 16 where those are enough, or 32
 //   SEARCHERS, SEARCHED_ROWS                     threads of a block that search, and the rows of C that it takes
 #include "semiring.cuh"
 #define EDGE CONDITIONAL
@@ -27,6 +28,24 @@
 #ifndef IMPROVES
 #define IMPROVES 0
 #endif
+
+// For each element the number of the tile that improved it last. With 16 BITS_OF_PLACE two share a register.
+struct Places {
+    static constexpr int EACH = 32 / BITS_OF_PLACE;
+    static constexpr unsigned NONE = BITS_OF_PLACE == 16 ? 0xffff : ~0u;
+    unsigned x[TM][TN / EACH];
+
+    __device__ __forceinline__ void set(int r, int s, unsigned t)
+    {
+        unsigned& both = x[r][s / EACH];
+        both = EACH == 1 ? t : __byte_perm(both, t, s % 2 ? 0x5410 : 0x3254);
+    }
+    __device__ __forceinline__ unsigned get(int r, int s) const
+    {
+        const unsigned both = x[r][s / EACH];
+        return EACH == 1 ? both : s % 2 ? both >> 16 : both & 0xffff;
+    }
+};
 
 #if IMPROVES
 #define IMPROVES_PARAMETER , const int *__restrict__ before STEP_PARAMETERS(before)
@@ -57,25 +76,25 @@ __device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* t
 
 #if IMPROVES
 // C := C (+) totals. Of the elements that are better the queue becomes the number of the tile, row and column.
-__device__ __forceinline__ void improve(const T (&totals)[TM][TN], const int (&places)[TM][TN], T* c, int ldc, Corner corner,
+__device__ __forceinline__ void improve(const T (&totals)[TM][TN], const Places& places, T* c, int ldc, Corner corner,
     int rows, int columns, int* queue, unsigned* count)
 {
-    static_assert(TM * TN <= 32, "a bit for each element");
-    unsigned are_better = 0;
+    static_assert(TM * TN <= 64, "a bit for each element");
+    unsigned long long are_better = 0;
 #pragma unroll
     for (int e = 0; e < TM * TN; ++e) {
         const int r = e / TN, s = e % TN, i = corner.row + row_of(r), j = corner.column + column_of(s);
         if (i >= rows || j >= columns) continue;
         T* const at = c + (long long)i * ldc + j;
         const T now = *at, better = ADD(now, totals[r][s]);
-        if (places[r][s] < 0 || better == now) continue;
-        *at = better, are_better |= 1u << e;
+        if (places.get(r, s) == Places::NONE || better == now) continue;
+        *at = better, are_better |= 1ull << e;
     }
-    int* const mine = queue + atomicAdd(count, (unsigned)__popc(are_better));
+    int* const mine = queue + atomicAdd(count, (unsigned)__popcll(are_better));
 #pragma unroll
     for (int e = 0; e < TM * TN; ++e) {
         const int r = e / TN, s = e % TN, i = corner.row + row_of(r), j = corner.column + column_of(s);
-        if (are_better >> e & 1) mine[__popc(are_better & ((1u << e) - 1))] = (places[r][s] * BM + i) * BN + j;
+        if (are_better >> e & 1) mine[__popcll(are_better & ((1ull << e) - 1))] = (places.get(r, s) * BM + i) * BN + j;
     }
 }
 
@@ -110,11 +129,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
     Copier copier(a, b, tile, m, n, lda, ldb);
     Sums sums;
     T totals[TM][TN];
-    int places[TM][TN];  // the tile that improved an element last, or -1
+    Places places;
 #pragma unroll
     for (int r = 0; r < TM; ++r)
 #pragma unroll
-        for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, places[r][s] = -1;
+        for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, places.set(r, s, Places::NONE);
 #if IMPROVES
     __shared__ unsigned count;
     if (threadIdx.x == 0) count = 0;
@@ -139,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
 #pragma unroll
             for (int s = 0; s < TN; ++s) {
                 const T better = ADD(totals[r][s], sums.x[r][s]);
-                places[r][s] = better != totals[r][s] ? t : places[r][s];
+                if (better != totals[r][s]) places.set(r, s, t);
                 totals[r][s] = better;
             }
         reading = reading + 1 == STAGES ? 0 : reading + 1;
@@ -150,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
     improve(totals, places, c + (long long)tile.row * ldc + tile.column, ldc, corner, m - tile.row, n - tile.column, queue, &count);
     __syncthreads();
     for (unsigned at = threadIdx.x; at < count; at += THREADS) {
-        const int e = queue[at], t = e / (BM * BN), i = e / BN % BM, j = e % BN;
+        const unsigned e = queue[at], t = e / (BM * BN), i = e / BN % BM, j = e % BN;
         const int steps = t == 0 ? first : BK, begin = t == 0 ? 0 : first + (t - 1) * BK;
         const long long row = tile.row + i, column = tile.column + j;
 #if IS_RESIDENT
@@ -168,7 +187,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
             const int i = tile.row + corner.row + row_of(r), j = tile.column + corner.column + column_of(s);
             if (i >= m || j >= n) continue;
             c[(long long)i * ldc + j] = totals[r][s];
-            which[(long long)i * n + j] = places[r][s];
+            const unsigned place = places.get(r, s);
+            which[(long long)i * n + j] = place == Places::NONE ? -1 : (int)place;
         }
 #endif
 }

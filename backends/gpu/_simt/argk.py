@@ -28,6 +28,7 @@ from harness.tuning.gpu.rungs import (
     is_scanned,
 )
 
+BITS = 16
 WARP, INT = 32, np.dtype(np.int32)
 
 
@@ -79,5 +80,5 @@ def _macros(tiles: Launch, a: Matrix, b: Matrix, itemsize: int) -> Defines:
         "WIDTH_B": width_of_copies(b, tiles.bn, tiles, itemsize),
         "OFFSET": offset_type(tiles, a, b),
     }
-    order = {"ORDER": 0, "GROUP": ARGK_GROUP, "C_VECTORS": False, "BLOCKS": ARGK_BLOCKS}
+    order = {"ORDER": 0, "GROUP": ARGK_GROUP, "C_VECTORS": False, "BLOCKS": ARGK_BLOCKS, "BITS_OF_PLACE": BITS}
     return as_defines({**sizes, **copies, **order, "SEARCHERS": ARGK_SEARCHERS, "SEARCHED_ROWS": ARGK_SEARCHED_ROWS})

@@ -14,7 +14,14 @@ inline int min_of_3(int x, int y, int z) { return min(min(x, y), z); }
 inline unsigned min_of_3(unsigned x, unsigned y, unsigned z) { return x < y ? (x < z ? x : z) : (y < z ? y : z); }
 inline unsigned max_of_3(unsigned x, unsigned y, unsigned z) { return ~min_of_3(~x, ~y, ~z); }
 template <class V> inline void forget(V&) {}
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned which)
+{
+    const unsigned long long both = (unsigned long long)y << 32 | x;
+    unsigned result = 0;
+    for (int e = 0; e < 4; ++e) result |= (unsigned)(both >> 8 * (which >> 4 * e & 7) & 255) << 8 * e;
+    return result;
+}
 inline float sum_or_nan(float x, float y) { return x + y == x + y ? x + y : __int_as_float(0x7fffffff); }
 
 // Two 16-bit sums and their minimum, or maximum, with two others (DPX)
