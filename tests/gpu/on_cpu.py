@@ -77,7 +77,8 @@ def use_the_cpu(patch: Any, *, at_end: bool = True) -> None:
         patch.setattr(type(rung), "takes", rung.takes - {"batch"})
     patch.setattr(HostOperands, "at_end", at_end)
     patch.setattr(tuning_gpu, "SCANNED_FROM", dict.fromkeys(tuning_gpu.SCANNED_FROM, 0))  # small products too
-    patch.setattr(simt_argk, "ARGK_TILES", ARGK_TILES)
+    for name in ("ARGK_TILES", "ARGK_SMALL_TILES"):
+        patch.setattr(simt_argk, name, ARGK_TILES)
     for module, most in ((passes, "_PASS_BLOCKS"), (simt_log_sum_exp, "_MOST_BLOCKS")):
         patch.setattr(module, most, 8)  # threads that take turns: a few are enough
 

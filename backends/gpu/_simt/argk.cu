@@ -165,7 +165,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
         writing = writing + 1 == STAGES ? 0 : writing + 1;
     }
 #if IMPROVES
+#if IS_RESIDENT
     int* const queue = (int*)(tiles_b + STAGES * TILE_B);
+#else
+    int* const queue = (int*)tiles_a;
+    __syncthreads();  // no tile is needed any more
+#endif
     improve(totals, places, c + (long long)tile.row * ldc + tile.column, ldc, corner, m - tile.row, n - tile.column, queue, &count);
     __syncthreads();
     for (unsigned at = threadIdx.x; at < count; at += THREADS) {

@@ -40,20 +40,22 @@ NAIVE = Launch(bm=8, bn=32)
 ROW = Launch(bm=128, bn=1, bk=128)
 TILED = Launch(bm=32, bn=32, bk=32)
 
-# Tiles of arg-k by bytes of an element. Beside sums, 64 registers hold totals and numbers of tiles, for 32 elements of
-# 4 bytes, or 48 for 16 of 8. max_plus on an H200, 2026-11-22: us of the product alone, and with arg-k by tile, at n =
-# 1024 and 4096:
-#   float32   97, 4503    64x64x16 159, 7940    64x128x16 164, 7803   128x128x16 269, 8225   8, 32 steps: 4 to 26 % more
-#   float64  222, 12956   64x32x16 317, 17254   64x64x16 328, 18462   128x64x16 320, 19309
-# Of 4 bytes 64x128x16, with at most 128 registers a thread, so that a multiprocessor holds two blocks (lab page
-# 2026-11-28-paths).
-# A search by 256 threads in 64 rows of 32 elements. Where paths are improved by so many tiles of k or fewer, those stay
-# in shared memory, and are searched there.
-ARGK_RESIDENT = 4
-ARGK_SEARCHERS, ARGK_SEARCHED_ROWS, ARGK_GROUP, ARGK_BLOCKS = 256, 64, 8, 2
+# Tiles of arg-k by bytes of an element. Beside sums, registers hold totals and numbers of tiles, of which 16 bits are
+# enough up to MOST_TILES of them; a multiprocessor holds two blocks. min_plus float32 on an H200, 2026-11-28, ms at n =
+# 4096 and 8192, where gemm takes 4.4 and 34.5: 8 x 8 elements a thread 6.8 and 47.5, 8 x 4 7.3 and 50.8.
+# A search by 256 threads in 64 rows of 32 elements.
+ARGK_SEARCHERS, ARGK_SEARCHED_ROWS, ARGK_GROUP, ARGK_BLOCKS, MOST_TILES = 256, 64, 8, 2, (1 << 16) - 1
 ARGK_TILES = {
-    4: Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3),
+    2: Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3),  # sums that saturate take registers
+    4: Launch(bm=64, bn=128, bk=16, wm=64, wn=32, tm=8, tn=8, stages=3),
     8: Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=3),
+}
+# Where paths are improved by few tiles of k, those stay in shared memory and are searched there. Blocks begin and end
+# more often then, for which many small ones are faster. So they are beyond MOST_TILES.
+ARGK_RESIDENT, ARGK_SMALL_BLOCKS = 4, 4
+ARGK_SMALL_TILES = {
+    4: Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3),
+    8: ARGK_TILES[8],
 }
 
 # Pairs from which on a product with a fast form for some values looks at the extremes of A and B first. Below, the form
