@@ -12,6 +12,8 @@ were before the step. All products together have n^3 pairs, most of them with k 
 Where products want many rows, steps are joined: with one step a block is closed and improves all rows of its range, its
 own too. By D[rows, K] closed, which are all paths to K through K, this is one product.
 
+What begins and ends a closure is the same for all ways to close.
+
 Source: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2. By
 halves: D'Alberto and Nicolau, "R-Kleene" (2007).
 """
@@ -19,7 +21,9 @@ halves: D'Alberto and Nicolau, "R-Kleene" (2007).
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from harness.semiring import Semiring
 
 
 class Step(NamedTuple):
@@ -76,3 +80,23 @@ def steps_of(n: int, block: int, panel: int, *, joined: bool = False) -> tuple[S
     if n:
         close(0, n, slice(0, n))
     return tuple(steps)
+
+
+def find_nan(matrices: Any) -> int:
+    """Return the place of the first NaN, as of one flat array, or -1."""
+    is_nan = (matrices != matrices).reshape(-1)  # noqa: PLR0124
+    return int(is_nan.argmax()) if is_nan.any() else -1
+
+
+def put_one(matrices: Any, semiring: Semiring) -> None:
+    """Add the one of the semiring, the empty path, to each diagonal of C-ordered (count, n, n) `matrices`."""
+    n = matrices.shape[-1]
+    for matrix in matrices:
+        diagonal = matrix.reshape(-1)[:: n + 1]  # a view
+        semiring.add.ufunc(diagonal, semiring.one(matrices.dtype), out=diagonal)
+
+
+def find_cycle(matrices: Any, semiring: Semiring) -> int:
+    """Return the first row of (count, n, n) `matrices` whose path to itself is better than the empty one, or -1."""
+    is_better = (matrices.diagonal(axis1=1, axis2=2) != semiring.one(matrices.dtype)).reshape(-1)
+    return int(is_better.argmax()) if is_better.any() else -1

@@ -43,7 +43,9 @@ from backends.cpu._batch.product import run_of_batch
 from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
-from backends.cpu._paths.block import build_close_block
+from backends.cpu._paths.block import build_close_block, build_mirror
+from backends.cpu._paths.closure import HostClosure, Tables
+from backends.cpu._paths.halves import Halves, Square
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.block_tracker import BLOCK
@@ -58,7 +60,7 @@ from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.dtypes import dtype_name, is_bool
 from harness.errors import PlanError
-from harness.interface import Backend, Execution, HostExecution, Nest, Shortcut
+from harness.interface import Backend, Closure, Execution, HostExecution, Nest, Shortcut
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
@@ -69,6 +71,7 @@ from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
+from harness.tuning.paths import PATHS_LEAF
 
 PACKING = ("auto", "always")
 _OF_BYTES = {"lor_land": "max_min"}  # the same product over bools stored as bytes
@@ -201,10 +204,32 @@ class Simd(Backend):
             return None
         return HostExecution(operands, prepare_argk(problem.semiring, operands.a, operands.b, operands.out, argk))
 
-    def close_block(self, problem: Problem) -> Callable[[Any], None]:
-        """Close by Floyd and Warshall's three loops, compiled."""
-        close_block: Callable[[Any], None] = build_close_block(problem.semiring, problem.dtype)
-        return close_block
+    def prepare_closure(
+        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool, symmetric: bool
+    ) -> Closure | None:
+        """Prepare all steps as tables of arguments (`_paths.halves`); predecessors take products that say which k."""
+        ops, dtype = operations(problem.semiring, problem.dtype), problem.dtype
+        if keeps or ops is None or is_bool(dtype):
+            return None
+        one = machine.with_threads(1)
+        square = Square(build_close_block(problem.semiring, dtype), build_mirror(dtype.itemsize))
+
+        def prepare(is_careful: bool) -> Tables:
+            @functools.cache
+            def loops_of(shape: Shape, triangle: str, packs_a: bool, packs_b: bool) -> Loops:
+                product = dataclasses.replace(
+                    problem, m=shape.m, n=shape.n, k=shape.k, accumulate=True, triangle=triangle
+                )
+                settings = dataclasses.replace(settings_of(self.plan(product, one)), packs_a=packs_a, packs_b=packs_b)
+                return settings.tiled_loops(settings.key(ops._replace(is_careful=is_careful), dtype), shape, triangle)
+
+            leaf = block or PATHS_LEAF
+            return Tables(
+                Halves(problem.n, dtype.itemsize, leaf, machine.threads, loops_of, square, symmetric=symmetric),
+                machine.threads,
+            )
+
+        return HostClosure(problem, prepare)
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""

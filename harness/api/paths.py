@@ -28,6 +28,7 @@ Computer Algorithms" (1974), section 5.6.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -56,8 +57,8 @@ CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
 # Closures that are kept ready: a few KiB of host memory each step.
 _MOST_CLOSERS = 64
 
-# Rows that are compared with columns at once, so that they stay in cache.
-_STRIP = 256
+# The side of a square that is compared with its mirror image: both stay in L2.
+_SIDE = 128
 
 
 def shortest_paths(
@@ -232,7 +233,7 @@ def _closer(
             closer = chosen.prepare_closure(problem, count, vertices, machine, keeps=keeps, symmetric=symmetric)
         if closer is None:
             size = tuning_paths.PATHS_BLOCK if vertices is None else vertices
-            closer = ByProducts(arrays, problem, size, backend, threads, chosen.close_block(problem))
+            closer = ByProducts(arrays, problem, size, backend, threads)
         _closers.put(key, closer)
     return closer
 
@@ -279,19 +280,22 @@ def _check_method(method: str, block: int | None) -> int | None:
 
 def _check_symmetry(arrays: Arrays, best: Any, semiring: Semiring) -> None:
     """Raise if an edge has another value than the one back; NaN, which has no value, is told of later."""
-    n, strip = best.shape[-1], best.shape[-1] if arrays.on_device else _STRIP
-    for first in range(0, n, strip):
-        last = min(first + strip, n)
-        lower, upper = best[..., first:last, :last], best.swapaxes(-1, -2)[..., first:last, :last]
-        differs = (lower < upper) | (lower > upper)
-        if differs.any():
-            *graph, i, j = (int(x[0]) for x in differs.nonzero())
-            there, back = (best[(*graph, *at)].item() for at in ((i + first, j), (j, i + first)))
+    n = best.shape[-1]
+    side = n if arrays.on_device else _SIDE
+    for first, left in itertools.product(range(0, n, side), repeat=2):
+        there, back = slice(first, first + side), slice(left, left + side)
+        if left > first or (best[..., there, back] == best[..., back, there].swapaxes(-1, -2)).all():
+            continue
+        x, y = best[..., there, back], best[..., back, there].swapaxes(-1, -2)
+        *graph, i, j = ((x < y) | (x > y)).nonzero()
+        if len(i):
+            *graph, i, j = (*(int(at[0]) for at in graph), int(i[0]) + first, int(j[0]) + left)
+            values = (best[(*graph, *at)].item() for at in ((i, j), (j, i)))
             better = f"np.{semiring.add.ufunc.__name__}"
             raise ProblemError(
                 "closure: the matrix is not symmetric, though directed=False",
                 expected="the same value for an edge and for the one back",
-                got=f"{there} at {[*graph, i + first, j]}, {back} at {[*graph, j, i + first]}",
+                got=f"{next(values)} at {[*graph, i, j]}, {next(values)} at {[*graph, j, i]}",
                 fix=f"directed=True, or the better of both: {better}(matrix, matrix.swapaxes(-1, -2))",
             )
 

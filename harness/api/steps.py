@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.api import argk, gemm, predecessors
 from harness.api.arrays import Arrays
-from harness.elimination import Step, steps_of
+from harness.elimination import Step, find_cycle, find_nan, put_one, steps_of
 from harness.interface import Findings
 from harness.problem import Problem
 
@@ -25,22 +25,11 @@ class ByProducts:
         Most vertices that are closed at once. 0: all are one block, ``D := D (x) D`` until nothing changes.
     backend, threads
         As in `harness.gemm`.
-    close_block : callable or None
-        As `Backend.close_block` returns it.
     """
 
-    def __init__(
-        self,
-        arrays: Arrays,
-        problem: Problem,
-        block: int,
-        backend: str,
-        threads: int | None,
-        close_block: Callable[[Any], None] | None,
-    ) -> None:
-        self._close_block = close_block
+    def __init__(self, arrays: Arrays, problem: Problem, block: int, backend: str, threads: int | None) -> None:
         self._module, self._add, self._block = arrays.module, problem.semiring.add.ufunc, block
-        self._zero, self._one = problem.semiring.zero(problem.dtype), problem.semiring.one(problem.dtype)
+        self._semiring, self._dtype = problem.semiring, problem.dtype
         self._arrays, self._n = arrays, problem.n
         options: dict[str, Any] = {"semiring": problem.semiring, "backend": backend, "threads": threads}
         self._gemm: Callable[..., Any] = functools.partial(gemm.gemm, **options)
@@ -48,29 +37,25 @@ class ByProducts:
 
     def __call__(self, best: Any, before: Any) -> Findings:
         """Close the matrices of `best`, and make `before`, if it is there, their predecessors."""
-        n, module = self._n, self._module
-        nan = module.flatnonzero(best != best)  # noqa: PLR0124
-        for i, matrix in enumerate(best.reshape(-1, n, n)):
-            diagonal = matrix.reshape(-1)[:: n + 1]  # a view
-            self._add(diagonal, self._one, out=diagonal)
-            if before is not None:
-                before.reshape(-1, n, n)[i][...] = predecessors.of_edges(self._arrays, matrix, self._zero)
-        betters = before is not None and bool((self._add(best, self._one) != self._one).any())
-        for i, matrix in enumerate(best.reshape(-1, n, n)):
-            self._close(matrix, None if before is None else before.reshape(-1, n, n)[i])
-        rows = module.flatnonzero(best.reshape(-1, n, n).diagonal(axis1=1, axis2=2) != self._one)
-        return Findings(int(nan[0]) if nan.size else -1, betters, int(rows[0]) if rows.size else -1)
+        n, zero, one = self._n, self._semiring.zero(self._dtype), self._semiring.one(self._dtype)
+        matrices = best.reshape(-1, n, n)
+        trees = [None] * len(matrices) if before is None else before.reshape(-1, n, n)
+        nan = find_nan(matrices)
+        put_one(matrices, self._semiring)
+        if before is not None:
+            for matrix, tree in zip(matrices, trees, strict=True):
+                tree[...] = predecessors.of_edges(self._arrays, matrix, zero)
+        betters = before is not None and bool((self._add(best, one) != one).any())
+        for matrix, tree in zip(matrices, trees, strict=True):
+            self._close(matrix, tree)
+        return Findings(nan, betters, find_cycle(matrices, self._semiring))
 
     def _close(self, best: Any, before: Any) -> None:
         if self._block == 0:
             self._square(Step(slice(0, self._n), slice(0, self._n)), best, before)
             return
         for step in steps_of(self._n, self._block, self._n):
-            if step.closes and before is None and self._close_block is not None:
-                block = best[step.rows, step.pivots].copy()
-                self._close_block(block)
-                best[step.rows, step.pivots] = block
-            elif step.closes:
+            if step.closes:
                 self._square(step, best, before)
             elif before is None:
                 self._improve_in_place(step, best)

@@ -203,18 +203,6 @@ class Abilities:
         """
         return None
 
-    def close_block(self, problem: Problem) -> Callable[[Any], None] | None:
-        """Return what closes a small C-ordered matrix in place, or None: it is closed by products of itself.
-
-        Asked where `prepare_closure` returned None. The one of the semiring is on the diagonal of the matrix.
-
-        Parameters
-        ----------
-        problem : Problem
-            The product of one matrix by itself.
-        """
-        return None
-
     def loops(self, plan: Plan) -> Nest | None:
         """Return the loops of `plan`, from which its loads follow, or None: not known, as those of a library."""
         return None

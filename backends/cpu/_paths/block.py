@@ -1,4 +1,7 @@
-"""A block of vertices that is closed by itself: it stays in L1 or L2, where three loops are faster than products.
+"""What a closure has beside products, for a square of a matrix as a `Part` describes it: `m` rows at `c`.
+
+`close_block` closes a block that stays in L1, by three loops. `mirror` copies the lower triangle to the upper.
+`run_in_order` computes rows of a table of arguments one after the other.
 
 Source: Floyd (1962), Warshall (1962).
 """
@@ -8,26 +11,63 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import carray, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.jit import jit, scratch
+from backends.cpu._compile.call_by_address import call
+from backends.cpu._compile.jit import jit
 from backends.cpu._ladder.operators import operators
+from backends.cpu._simd.part import PART, Part
+from backends.cpu._simd.run_parts import row_at
+from backends.cpu._vector.intrinsics import as_pointer
 from harness.semiring import Semiring
+
+_TILE = 32  # rows and columns of a piece that is mirrored: its lines stay in cache
 
 
 @kernel_builder
 def build_close_block(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``close_block(d)``: all paths between the vertices of `d`, in place, with the one on its diagonal."""
+    """Compile ``close_block(part)``: all paths between the vertices of a block, with the one on its diagonal."""
     add, multiply, _ = operators(semiring, dtype, reduces=False)
 
-    @jit(semiring, scratch(dtype, 2), parallel=False)
-    def close_block(d: np.ndarray) -> None:
-        n = d.shape[0]
+    def close_block(part: Part) -> None:
+        n = part.m
         # loop over pivots
         for k in range(n):
+            pivot = carray(as_pointer(part.c + k * part.rs_c), (n,), dtype)
             for i in range(n):
-                factor = d[i, k]
+                row = carray(as_pointer(part.c + i * part.rs_c), (n,), dtype)
+                factor = row[k]
                 for j in range(n):
-                    d[i, j] = add(d[i, j], multiply(factor, d[k, j]))
+                    row[j] = add(row[j], multiply(factor, pivot[j]))
 
-    return close_block
+    return jit(semiring, PART, parallel=False)(close_block)
+
+
+@kernel_builder
+def build_mirror(itemsize: int) -> Any:
+    """Compile ``mirror(part)``: what is below the diagonal goes above it."""
+    word = np.dtype(f"u{itemsize}")
+
+    def mirror(part: Part) -> None:
+        n, c, rs_c = part.m, part.c, part.rs_c
+        for first in range(0, n, _TILE):  # rows below each other
+            last = min(first + _TILE, n)
+            for j in range(last):
+                upper = carray(as_pointer(c + j * rs_c), (n,), word)
+                for i in range(max(first, j + 1), last):
+                    upper[i] = carray(as_pointer(c + i * rs_c), (n,), word)[j]
+
+    return jit(None, PART, parallel=False)(mirror)
+
+
+@kernel_builder
+def build_run_in_order() -> Any:
+    """Compile ``run_in_order(table)``: compute every row after the one before. The same for every kernel."""
+
+    def run_in_order(table: np.ndarray) -> None:
+        for number in range(table.shape[0]):
+            loops, part = row_at(table[number].ctypes.data, 0)
+            call(loops, (part,))
+
+    return jit(None, types.Array(types.int64, 2, "C"), parallel=False)(run_in_order)

@@ -67,7 +67,7 @@ class Settings:
         key, (m, n, *_) = self.key(ops, dtype), shape
         nest = self._nest(shape, dtype, triangle)
         if nest is Loops:
-            return self._tiled_loops(key, shape, triangle)
+            return self.tiled_loops(key, shape, triangle)
         if nest is VectorLoops:
             return self._vector_loops(key, shape)
         size = m * m // 2 * dtype.itemsize if nest is SymmetricLoops else m * n * dtype.itemsize // (1 + bool(triangle))
@@ -84,7 +84,7 @@ class Settings:
         is_vector = min(shape.m, shape.n) == 1 and streamed[1] == dtype.itemsize
         return VectorLoops if is_vector and not self.block_steps and not triangle else Loops
 
-    def _tiled_loops(self, key: KernelKey, shape: Shape, triangle: str) -> Loops:
+    def tiled_loops(self, key: KernelKey, shape: Shape, triangle: str) -> Loops:
         """Return the loops around the register tile, which pack what they do not read in place."""
         m, n, k, (row_a, step_a), (row_b, _), *_ = shape
         itemsize, blocking = np.dtype(key.dtype).itemsize, self.blocking
