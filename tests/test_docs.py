@@ -153,7 +153,7 @@ def parse(words: list[str]) -> None:
 def installed(request):
     """Skip an example that imports a library, or uses a GPU, which is not there."""
     source = request.node.callspec.params["source"]
-    for name in re.findall(r"^import (torch|jax|cupy|array_api_strict)\b", source, re.MULTILINE):
+    for name in re.findall(r"^import (torch|jax|cupy|array_api_strict|networkx|graphblas)\b", source, re.MULTILINE):
         pytest.importorskip(name)
     if re.search(r"^import cupy|\"cuda\"", source, re.MULTILINE):
         from backends.gpu._cuda import device

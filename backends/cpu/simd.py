@@ -43,6 +43,7 @@ from backends.cpu._batch.product import run_of_batch
 from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
+from backends.cpu._paths.bits import BitClosure
 from backends.cpu._paths.block import build_close_block, build_mirror
 from backends.cpu._paths.closure import HostClosure, Tables
 from backends.cpu._paths.halves import Halves, Square
@@ -209,8 +210,10 @@ class Simd(Backend):
     ) -> Closure | None:
         """Prepare all steps as tables of arguments (`_paths.halves`); predecessors take products that say which k."""
         ops, dtype = operations(problem.semiring, problem.dtype), problem.dtype
-        if keeps or ops is None or is_bool(dtype):
+        if keeps or ops is None:
             return None
+        if is_bool(dtype):
+            return BitClosure(problem.n, machine.threads)
         one = machine.with_threads(1)
         square = Square(build_close_block(problem.semiring, dtype), build_mirror(dtype.itemsize))
 

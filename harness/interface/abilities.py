@@ -191,7 +191,7 @@ class Abilities:
             Most vertices that are closed at once; None: as many as is fast.
         machine : Machine
         keeps : bool
-            Whether predecessors are kept, see `harness.api.predecessors`.
+            Whether predecessors are kept, see `harness.api.paths.predecessors`.
         symmetric : bool
             Whether the matrices are equal to their transposes, so that half of their elements are enough to compute.
 
@@ -199,7 +199,9 @@ class Abilities:
         -------
         closure : callable or None
             ``closure(best, before)`` closes the edges in `best`, in place, and makes the int32 array `before` their
-            predecessors. It is called with any arrays of these sizes, by several threads at once.
+            predecessors. It is called with any arrays of these sizes, by several threads at once. If its attribute
+            ``takes_bits = True`` says so, graphs of bools also come as (..., n, bytes) arrays of uint8 without
+            `before`: eight edges each, the lowest bit first, and zeros after the last.
         """
         return None
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csgraph, csr_array
 
 from harness import BackendUnavailable, ProblemError
-from harness.api import predecessors
+from harness.api.paths import predecessors
 from harness.paths import CLOSED, METHODS, closure, path, shortest_paths
 from tests._support.bools import assert_bools, bools_of_any_byte, truth
 

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from harness.api import argk, gemm, predecessors
+from harness.api import argk, gemm
 from harness.api.arrays import Arrays
+from harness.api.paths import predecessors
 from harness.elimination import Step, find_cycle, find_nan, put_one, steps_of
 from harness.interface import Findings
 from harness.problem import Problem
