@@ -150,7 +150,7 @@ def _longer_path(closure: Call) -> Call:
     def planted(*rest: Any, **options: Any) -> Any:
         result = closure(*rest, **options)
         lengths = _values(result[0] if isinstance(result, tuple) else result)
-        if lengths.shape[-1] > 2:
+        if lengths.shape[-1] > 2 and lengths.size:
             finite = np.where(lengths[..., -1] < 1e6, lengths[..., -1], 0)
             lengths[..., finite.argmax(), -1] += 1
         return result
@@ -165,7 +165,7 @@ def _circle(closure: Call) -> Call:
         result = closure(*rest, **options)
         if isinstance(result, tuple) and (n := result[1].shape[-1]) > 2:
             before = _values(result[1])
-            row = before[..., 0, :]
+            row = before[..., :1, :]  # none without sources
             row[..., n - 2] = np.where((row[..., n - 1] == n - 2) & (row[..., n - 2] >= 0), n - 1, row[..., n - 2])
         return result
 

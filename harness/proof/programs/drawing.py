@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from harness.dtypes import float_limits, is_bool, is_exact, is_integer, mixed_dtypes
-from harness.operands import span
+from harness.operands import shares_with_itself, span
 from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, VALUES, Program, View, semiring_of
 from harness.semiring import DTYPES, HALF, SEMIRINGS
 
@@ -178,9 +178,18 @@ def _closure(draw: Draw, kind: Combination, limits: Limits) -> Program:
         options["block"] = draw.choice((1, 2, 4, 16, 40))
     if draw.integers(0, 1) and kind.dtype != HALF.name:  # whose k the CPU does not say
         options["return_predecessors"] = True
+    if n and draw.integers(0, 3) == 0:
+        options["sources"] = [draw.integers(0, n - 1) for _ in range(draw.choice((0, 1, 2, 5)))]
     batch = draw.choice(BATCHES) if n < 34 and draw.integers(0, 2) == 0 else ()
+    if is_bool(np.dtype(kind.dtype)) and draw.integers(0, 3) == 0:
+        options["packed"] = True
+        packed = {"matrix": ((*batch, n, -(-n // 8)), "uint8")}
+        return dataclasses.replace(_laid_out(draw, "closure", kind, limits, options, packed, []), values="bits")
     program = _laid_out(draw, "closure", kind, limits, options, {"matrix": ((*batch, n, n), kind.dtype)}, [])
-    return dataclasses.replace(program, values="graph")
+    view = program.operands["matrix"]
+    if draw.integers(0, 3) or shares_with_itself(view.shape, view.strides, view.numpy_dtype.itemsize):
+        return dataclasses.replace(program, values="graph")
+    return dataclasses.replace(program, values="undirected", options={**program.options, "directed": False})
 
 
 def _sizes(draw: Draw, limits: Limits) -> tuple[int, int, int]:

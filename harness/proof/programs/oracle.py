@@ -224,7 +224,13 @@ def _check_argk(problem: Problem, operands: Operands, argk: np.ndarray) -> None:
 
 def _check_closure(program: Program, matrices: np.ndarray, results: list[np.ndarray]) -> None:
     """Raise unless closures are those of squares of the matrices, and predecessors lead back along best paths."""
-    semiring, n = semiring_of(program.semiring), matrices.shape[-1]
+    semiring, n = semiring_of(program.semiring), matrices.shape[-2]
+    if program.options.get("packed"):
+        if results[0].size and n % 8 and (results[0][..., -1] >> n % 8).any():
+            raise VerificationError("a bit after the last vertex is set")
+        unpack = functools.partial(np.unpackbits, axis=-1, count=n, bitorder="little")
+        matrices, results = unpack(matrices).view(bool), [unpack(results[0]).view(bool), *results[1:]]
+    rows = program.options.get("sources", slice(None))
     one = semiring.one(matrices.dtype)
     add = reference.algebra(semiring, matrices.dtype).add
     for index in np.ndindex(matrices.shape[:-2]):
@@ -232,32 +238,35 @@ def _check_closure(program: Program, matrices: np.ndarray, results: list[np.ndar
         np.fill_diagonal(best, add(best.diagonal(), one))
         for _ in range(n.bit_length()):
             best = reference.product(Problem(n, n, n, semiring, best.dtype, accumulate=True), best, best, best)
-        if not np.array_equal(best, results[0][index]):
-            at = tuple(np.argwhere(best != results[0][index])[0].tolist())
-            expected, got = str(best[at]), str(results[0][index][at])
+        wanted, result = best[rows], results[0][index]
+        if not np.array_equal(wanted, result):
+            at = tuple(np.argwhere(wanted != result)[0].tolist())
+            expected, got = str(wanted[at]), str(result[at])
             raise VerificationError(f"element {(*index, *at)} of the closure", expected=expected, got=got)
         if len(results) > 1:
-            _check_predecessors(semiring, matrices[index], best, results[1][index])
+            _check_predecessors(semiring, matrices[index], wanted, results[1][index], np.arange(n)[rows])
 
 
-def _check_predecessors(semiring: Semiring, matrix: np.ndarray, best: np.ndarray, predecessors: np.ndarray) -> None:
+def _check_predecessors(
+    semiring: Semiring, matrix: np.ndarray, best: np.ndarray, predecessors: np.ndarray, roots: np.ndarray
+) -> None:
     """Raise unless walking back by `predecessors` reaches every root by edges whose (x) is best, and no other."""
     n, zero, multiply = len(matrix), semiring.zero(matrix.dtype), reference.algebra(semiring, matrix.dtype).multiply
-    is_path = (best != zero) & ~np.eye(n, dtype=bool)
+    is_path = (best != zero) & (roots[:, None] != np.arange(n))
     if (predecessors[~is_path] != NO_PREDECESSOR).any():
         raise VerificationError("a predecessor where there is no path, or on the diagonal")
     i, j = np.nonzero(is_path)
     vertex, value = j.copy(), np.full(len(j), semiring.one(matrix.dtype), matrix.dtype)
     for _ in range(n):
-        left = np.flatnonzero(vertex != i)
+        left = np.flatnonzero(vertex != roots[i])
         before = predecessors[i[left], vertex[left]]
         is_vertex = (before >= 0) & (before < n)
         left, before = left[is_vertex], before[is_vertex]
         value[left] = multiply(matrix[before, vertex[left]], value[left])
         vertex[left] = before
-    wrong = np.flatnonzero((vertex != i) | (value != best[i, j]))
+    wrong = np.flatnonzero((vertex != roots[i]) | (value != best[i, j]))
     if wrong.size:
         at = int(i[wrong[0]]), int(j[wrong[0]])
         raise VerificationError(
-            f"predecessors of {at[1]} do not lead to {at[0]} by a best path", expected=str(best[at])
+            f"predecessors of {at[1]} do not lead to {roots[at[0]]} by a best path", expected=str(best[at])
         )

@@ -45,7 +45,7 @@ PRODUCTS: dict[str, tuple[dict[str, str], str, str]] = {
 EINSUMS = """ik,kj->ij bik,bkj->bij bik,kj->bij ki,jk->ji ij,ij->ij ij,ij-> i,j->ij ikl,klj->ij ikl,lkj->ij iik,kj->ij
 ...ik,...kj->...ij bik,bkj->ijb isk,kj->ij ij->j ij-> ij->ji ii->i bij->bj ij,jk,kl->il bi,bj,bk->ijk""".split()
 
-# What is in the operands; "graph" is for closures.
+# What is in the operands; "graph" and "undirected" are for closures.
 VALUES = ("normal", "normal", "few", "wide", "subnormal", "specials", "zeros", "bits")
 
 
@@ -179,6 +179,10 @@ def _fill(view: View, buffer: np.ndarray, values: str, semiring: Semiring, rng: 
     if values == "bits" and is_exact(dtype):  # bytes of bools too that are neither 0 nor 1
         bits = view.bytes_of(buffer)
         bits[...] = rng.integers(0, 256, bits.shape, np.uint8)
+        return
+    if values == "undirected":
+        graph = _drawn(view.shape, dtype.newbyteorder("="), "graph", semiring, rng)
+        array[...] = semiring.add.ufunc(graph, graph.swapaxes(-1, -2))
         return
     with np.errstate(all="ignore"):
         array[...] = _drawn(view.shape, dtype.newbyteorder("="), values, semiring, rng)

@@ -161,10 +161,10 @@ def _simplifications(program: Program) -> Iterator[Program]:
     added = PRODUCTS[program.call][1] if program.call in PRODUCTS else ""
     without_c = {name: view for name, view in program.operands.items() if name != added}
     yield replace(program, operands=without_c, options={x: y for x, y in program.options.items() if x != "beta"})
-    for name in set(program.options) & {"threads", "alpha", "beta", "path", "block", "method"}:
+    for name in set(program.options) & {"threads", "alpha", "beta", "path", "block", "method", "sources", "directed"}:
         yield replace(program, options={x: y for x, y in program.options.items() if x != name})
     yield replace(program, out=())
-    yield replace(program, values="few" if program.call != "closure" else "graph")
+    yield replace(program, values=program.values if program.call == "closure" else "few")
     for index, view in enumerate(program.views):
         itemsize, views = view.numpy_dtype.itemsize, program.views
         plain = replace(
