@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csgraph, csr_array
 
 from harness import BackendUnavailable, ProblemError
-from harness.api.paths import predecessors
+from harness.api.paths import compute, predecessors
 from harness.paths import CLOSED, METHODS, closure, path, shortest_paths
 from tests._support.bools import assert_bools, bools_of_any_byte, truth
 
@@ -373,6 +373,24 @@ def test_a_path_of_what_are_no_predecessors_is_refused(before, i, j, message):
 def test_predecessors_of_no_vertices_and_of_one():
     assert shortest_paths(np.empty((0, 0)), return_predecessors=True, backend=BACKEND)[1].shape == (0, 0)
     assert shortest_paths([[5.0]], return_predecessors=True, backend=BACKEND)[1].tolist() == [[-9999]]
+
+
+def test_predecessors_of_float16_are_refused_before_any_work():
+    with pytest.raises(ProblemError, match=r"shortest_paths: predecessors of float16(.|\n)*weights\.astype"):
+        shortest_paths(np.ones((3, 3), "float16"), return_predecessors=True)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_too_little_memory_is_told_of_with_how_much_is_needed(keeps, monkeypatch):
+    def full(*rest, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(compute, "_closer", full)
+    needed = 3.0 if keeps else 2.0
+    large = np.broadcast_to(np.float64(1), (16384, 16384))
+    monkeypatch.setattr(compute, "copy_of_matrix", lambda arrays, matrix, *rest, **how: np.ones((2, 2)))
+    with pytest.raises(ProblemError, match=f"shortest_paths: there is not enough memory\n(.|\n)*{needed:g} GiB and"):
+        shortest_paths(large, return_predecessors=keeps)
 
 
 def test_what_hangs_on_a_circle_is_hung_on_the_tree_again():

@@ -60,6 +60,8 @@ class HostGpu(Cupy):
         driver = types.SimpleNamespace(launchKernel=self._launch, ctxGetCurrent=lambda: 1)
         runtime = types.SimpleNamespace(
             getDevice=lambda: self.current,
+            getDeviceCount=lambda: 1,
+            memGetInfo=lambda: (1 << 30, 1 << 30),
             streamIsCapturing=lambda stream: stream == CAPTURING,
             mallocAsync=self._malloc_of_graph,
             memsetAsync=lambda address, value, size, stream: ctypes.memset(address, value, size),

@@ -28,32 +28,14 @@ Computer Algorithms" (1974), section 5.6.
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from harness import arithmetic
-from harness.api import choice, limits
-from harness.api.arrays import Arrays, kind_of
 from harness.api.libraries.views import any_library
-from harness.api.paths import bits, predecessors
-from harness.api.paths.checks import check_found, check_method, check_sources, check_symmetry, copy_of_matrix
-from harness.api.paths.rows import rows_of
-from harness.api.paths.steps import ByProducts
-from harness.api.remembered.repeats import Recent
+from harness.api.paths.compute import CLOSED, Options, compute
 from harness.errors import ProblemError
-from harness.interface import ALIGNMENT, Closure
-from harness.problem import Problem
 from harness.semiring import Semiring, as_semiring
-from harness.tuning import paths as tuning_paths
 
-# (+) selects, and (x) distributes over it for all values: the best path is made of best parts.
-CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
-
-
-# Closures that are kept ready: a few KiB of host memory each step.
-_MOST_CLOSERS = 64
+__all__ = ["CLOSED", "closure", "shortest_paths"]
 
 
 def shortest_paths(
@@ -66,6 +48,8 @@ def shortest_paths(
     return_predecessors: bool = False,
     directed: bool = True,
     sources: Any = None,
+    device: int | None = None,
+    memory_cap: int | None = None,
 ) -> Any:
     """Compute the length of a shortest path between every two vertices: the closure over min_plus.
 
@@ -90,6 +74,11 @@ def shortest_paths(
     sources : sequence of int, optional
         Vertices whose rows are wanted, in this order; all of them if it is left out. Of few sources only their own rows
         are computed, where that is less work.
+    device : int, optional
+        The number of a GPU that computes, of an array on the host. What it does not hold at once passes through it by
+        panels of rows; then there are no predecessors.
+    memory_cap : int, optional
+        Most bytes of the memory of `device` that arrays and kernels take; all that is free if it is left out.
 
     Returns
     -------
@@ -122,7 +111,8 @@ def shortest_paths(
     try:
         return closure(
             weights, "min_plus", method=method, block=block, backend=backend, threads=threads,
-            return_predecessors=return_predecessors, directed=directed, sources=sources,
+            return_predecessors=return_predecessors, directed=directed, sources=sources, device=device,
+            memory_cap=memory_cap,
         )  # fmt: skip
     except ProblemError as error:  # in the words of the caller
         what = error.what.replace("closure: matrix", "shortest_paths: weights", 1)
@@ -143,6 +133,8 @@ def closure(
     directed: bool = True,
     sources: Any = None,
     packed: bool = False,
+    device: int | None = None,
+    memory_cap: int | None = None,
 ) -> Any:
     """Compute the best value of a path between every two vertices: ``I (+) W (+) W^2 (+) ...`` over a semiring.
 
@@ -153,7 +145,7 @@ def closure(
     semiring : str or Semiring
         ``"min_plus"`` shortest, ``"max_plus"`` longest, ``"max_min"`` widest, ``"min_max"`` least worst edge,
         ``"lor_land"`` (bool) reachable.
-    method, block, backend, threads, return_predecessors, directed, sources
+    method, block, backend, threads, return_predecessors, directed, sources, device, memory_cap
         As in `shortest_paths`.
     packed : bool
         For ``"lor_land"``: `matrix` and `best` are (n, (n + 7) // 8) arrays of uint8, of eight edges each, as
@@ -171,88 +163,10 @@ def closure(
     ProblemError
         As in `shortest_paths`, with any cycle that betters the empty path; or if the semiring has no closure here.
     """
-    options = _Options(method, block, backend, threads, return_predecessors, not directed, sources, packed)
+    options = Options(
+        method, block, backend, threads, return_predecessors, not directed, sources, packed, device, memory_cap
+    )
     try:
-        return _closure(matrix, as_semiring(semiring), options)
+        return compute(matrix, as_semiring(semiring), options)
     except ProblemError as error:
         raise error.told_by("closure") from None
-
-
-class _Options(NamedTuple):
-    """The options of a call; `symmetric` is that it is not directed."""
-
-    method: str
-    block: int | None
-    backend: str
-    threads: int | None
-    keeps: bool
-    symmetric: bool
-    sources: Any
-    is_packed: bool
-
-
-def _closure(matrix: Any, semiring: Semiring, options: _Options) -> Any:
-    if not semiring.is_named or semiring.name not in CLOSED:
-        raise ProblemError(
-            f"closure: semiring {semiring.name!r} has no closure here", expected=" or ".join(CLOSED), got=semiring.name
-        )
-    arrays = kind_of("closure", {"matrix": matrix})
-    with arrays.in_force():
-        given = copy_of_matrix(arrays, matrix, semiring, is_packed=options.is_packed)
-        vertices = check_method(options.method, options.block)
-        sources = None if options.sources is None else check_sources(options.sources, given.shape[-2])
-        choice.check_backend(options.backend)  # no vertices have no product that would
-        options = options._replace(block=vertices, sources=sources, threads=limits.check_threads(options.threads))
-        if options.is_packed and not (options.keeps or options.symmetric or sources is not None):
-            closer = _closer(arrays, given, np.dtype(bool), semiring, options) if given.size else None
-            if closer is None or getattr(closer, "takes_bits", False):
-                if closer is not None:
-                    closer(given, None)
-                return given
-        best = bits.unpacked(arrays, given) if options.is_packed else given
-        best, before = _paths(arrays, matrix, best, semiring, options)
-        best = bits.packed(arrays, best) if options.is_packed else best
-    return best if before is None else (best, before)
-
-
-def _paths(arrays: Arrays, matrix: Any, best: Any, semiring: Semiring, options: _Options) -> tuple[Any, Any]:
-    """Return the closure of a copy of `matrix`, or the rows of some sources, and predecessors or None."""
-    if options.symmetric:
-        check_symmetry(arrays, best, semiring)
-    sources = options.sources
-    if sources is not None and options.block != 0:
-        found = rows_of(arrays, best, sources, semiring, options)
-        if found is not None:
-            return found
-    before = arrays.empty(best.shape, np.dtype(np.int32)) if options.keeps else None
-    if best.size:
-        findings = _closer(arrays, best, best.dtype, semiring, options)(best, before)
-        check_found(best, semiring, findings, sources)
-        if before is not None and findings.betters:
-            predecessors.untangle_all(arrays, before, best, copy_of_matrix(arrays, matrix, semiring))
-    if sources is not None:
-        best, before = best[..., sources, :], None if before is None else before[..., sources, :]
-    return best, before
-
-
-_closers = Recent[Closure](lambda: _MOST_CLOSERS)
-
-
-def _closer(arrays: Arrays, matrices: Any, dtype: np.dtype[Any], semiring: Semiring, options: _Options) -> Closure:
-    """Return what closes such matrices, of elements of that dtype or of bits; it is kept for further calls."""
-    n, count, threads = matrices.shape[-2], math.prod(matrices.shape[:-2]), options.threads
-    place = (matrices.device.id, matrices.data.ptr % ALIGNMENT) if arrays.on_device else None
-    keyed = options._replace(sources=None, is_packed=False)
-    key = n, count, semiring, dtype, keyed, place, arithmetic.is_native()
-    closer = _closers.get(key)
-    if closer is None:
-        problem, block = Problem(n, n, n, semiring, dtype), options.block
-        chosen = choice.choose(problem, options.backend, arrays, count=threads)
-        if block != 0:
-            how = {"keeps": options.keeps, "symmetric": options.symmetric}
-            closer = chosen.prepare_closure(problem, count, block, limits.machine_of(threads), **how)
-        if closer is None:
-            size = tuning_paths.PATHS_BLOCK if block is None else block
-            closer = ByProducts(arrays, problem, size, options.backend, threads)
-        _closers.put(key, closer)
-    return closer

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from harness.errors import ProblemError
 from harness.interface import Findings
 from harness.problem import Problem
 from harness.scalars import as_count
-from harness.semiring import Semiring
+from harness.semiring import HALF, Semiring
 
 METHODS = ("blocked", "squaring")
 
@@ -60,6 +63,34 @@ def _check_packed(octets: Any, semiring: Semiring) -> Any:
     if left:
         octets[..., -1] &= np.uint8((1 << left) - 1)
     return octets
+
+
+def check_keeps(arrays: Arrays, best: Any) -> None:
+    """Raise if predecessors of float16 are asked for on a host, whose products do not say which k it was."""
+    if best.dtype == HALF and not arrays.on_device:
+        raise ProblemError(
+            "closure: predecessors of float16 are not kept on a CPU",
+            expected="another dtype, or an array on a GPU",
+            got=str(best.dtype),
+            fix='matrix.astype("float32")',
+        )
+
+
+@contextlib.contextmanager
+def enough_memory(matrix: Any, *, keeps: bool) -> Iterator[None]:
+    """Report how much memory a closure takes if it is not there; nothing of the caller's is written to before."""
+    try:
+        yield
+    except MemoryError:
+        size = math.prod(getattr(matrix, "shape", ()))
+        each = getattr(getattr(matrix, "dtype", None), "itemsize", 8)
+        of = f"{size * each / 2**30:.3g} GiB"
+        raise ProblemError(
+            "closure: there is not enough memory",
+            expected=f"room for the result, {of}{', for predecessors' if keeps else ''}, and for a panel of it",
+            got=f"{size * (each + 4 * keeps) / 2**30:.3g} GiB and a panel are needed, beside the matrix",
+            fix="another machine, or harness.distributed.closure on several",
+        ) from None
 
 
 def check_sources(sources: Any, n: int) -> np.ndarray:

@@ -170,7 +170,7 @@ def of_edges(arrays: Arrays, weights: Any, zero: Scalar, sources: Any = None) ->
     """Return the predecessors where every path is an edge, in rows of all vertices or of `sources`; `zero` is none."""
     module, n = arrays.module, weights.shape[-1]
     columns = module.arange(n, dtype=np.int32)
-    rows = columns[:, None] if sources is None else module.asarray(sources, dtype=np.int32)[:, None]
+    rows = columns[:, None] if sources is None else module.asarray(sources.astype(np.int32))[:, None]
     return module.where((weights != zero) & (rows != columns), rows, np.int32(NO_PREDECESSOR))
 
 

@@ -57,7 +57,7 @@ def rows_of(
     check_found(edges, semiring, Findings(find_nan(edges), False, -1))
     weights = edges.copy()
     put_one(weights.reshape(-1, n, n), semiring)
-    rows = weights[..., sources, :]
+    rows = weights[..., arrays.module.asarray(sources), :]
     zero, one = semiring.zero(edges.dtype), semiring.one(edges.dtype)
     before = predecessors.of_edges(arrays, rows, zero, sources) if options.keeps else None
     how: dict[str, Any] = {"semiring": semiring, "backend": options.backend, "threads": options.threads}

@@ -1,0 +1,160 @@
+"""How a call computes a closure: what is copied and checked, which way is taken, and what is kept for further calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness import arithmetic
+from harness.api import choice, limits
+from harness.api.arrays import Arrays, kind_of
+from harness.api.paths import bits, large, predecessors
+from harness.api.paths.checks import (
+    check_found,
+    check_keeps,
+    check_method,
+    check_sources,
+    check_symmetry,
+    copy_of_matrix,
+    enough_memory,
+)
+from harness.api.paths.rows import rows_of
+from harness.api.paths.steps import ByProducts
+from harness.api.remembered.repeats import Recent
+from harness.errors import ProblemError
+from harness.interface import ALIGNMENT, Closure, Findings
+from harness.problem import Problem
+from harness.semiring import Semiring
+from harness.tuning import paths as tuning_paths
+
+# (+) selects, and (x) distributes over it for all values: the best path is made of best parts.
+CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
+
+# Closures that are kept ready: a few KiB of host memory each step.
+_MOST_CLOSERS = 64
+
+
+class Options(NamedTuple):
+    """The options of a call; `symmetric` is that it is not directed."""
+
+    method: str
+    block: int | None
+    backend: str
+    threads: int | None
+    keeps: bool
+    symmetric: bool
+    sources: Any
+    is_packed: bool
+    device: Any
+    memory_cap: Any
+
+
+def compute(matrix: Any, semiring: Semiring, options: Options) -> Any:
+    """Return what `closure` returns."""
+    if not semiring.is_named or semiring.name not in CLOSED:
+        raise ProblemError(
+            f"closure: semiring {semiring.name!r} has no closure here", expected=" or ".join(CLOSED), got=semiring.name
+        )
+    arrays = kind_of("closure", {"matrix": matrix})
+    with arrays.in_force(), enough_memory(matrix, keeps=options.keeps):
+        given = copy_of_matrix(arrays, matrix, semiring, is_packed=options.is_packed)
+        if options.keeps:
+            check_keeps(arrays, given)
+        vertices = check_method(options.method, options.block)
+        sources = None if options.sources is None else check_sources(options.sources, given.shape[-2])
+        choice.check_backend(options.backend)  # no vertices have no product that would
+        options = options._replace(block=vertices, sources=sources, threads=limits.check_threads(options.threads))
+        is_plain = not (options.keeps or options.symmetric or sources is not None)
+        if options.is_packed and is_plain and options.device is None:
+            closer = _closer(arrays, given, np.dtype(bool), semiring, options) if given.size else None
+            if closer is None or getattr(closer, "takes_bits", False):
+                if closer is not None:
+                    closer(given, None)
+                return given
+        best = bits.unpacked(arrays, given) if options.is_packed else given
+        if options.device is not None or options.memory_cap is not None:
+            best, before = _paths_by_gpu(arrays, best, semiring, options)
+        else:
+            best, before = _paths(arrays, lambda: copy_of_matrix(arrays, matrix, semiring), best, semiring, options)
+        best = bits.packed(arrays, best) if options.is_packed else best
+    return best if before is None else (best, before)
+
+
+def _paths_by_gpu(arrays: Arrays, best: Any, semiring: Semiring, options: Options) -> tuple[Any, Any]:
+    """Return the same of a matrix on the host, as arrays there, by a GPU."""
+    if arrays.on_device or options.device is None:
+        raise ProblemError(
+            "closure: device and memory_cap are for a matrix on the host",
+            expected="an array on the host and the number of a GPU",
+            got=f"device={options.device} and an array {'on a GPU' if arrays.on_device else 'on the host'}",
+        )
+    module, cap = large.gpu(options.device, options.memory_cap)
+    with module.cuda.Device(options.device):
+        if not best.size or large.fits(best, cap, keeps=options.keeps):
+            given = module.asarray(best)
+            found = _paths(
+                kind_of("closure", {"matrix": given}), lambda: module.asarray(best), given, semiring, options
+            )
+            return tuple(None if x is None else x.get() for x in found)  # type: ignore[return-value]
+        there = kind_of("closure", {"matrix": module.asarray(best[:1])})
+        if options.symmetric:
+            check_symmetry(arrays, best, semiring)
+
+        def close(square: Any) -> Findings:
+            return _closer(there, square, best.dtype, semiring, options._replace(symmetric=False))(square, None)
+
+        how = {"backend": options.backend, "threads": options.threads}
+        large.close_by_panels(module, best, cap, semiring, close, how)
+    return best if options.sources is None else best[options.sources], None
+
+
+def _paths(
+    arrays: Arrays, edges: Callable[[], Any], best: Any, semiring: Semiring, options: Options
+) -> tuple[Any, Any]:
+    """Return the closure of `best`, written over it, or the rows of some sources, and predecessors or None.
+
+    ``edges()`` returns the matrix as it was.
+    """
+    if options.symmetric:
+        check_symmetry(arrays, best, semiring)
+    sources = options.sources
+    if sources is not None and options.block != 0:
+        found = rows_of(arrays, best, sources, semiring, options)
+        if found is not None:
+            return found
+    before = arrays.empty(best.shape, np.dtype(np.int32)) if options.keeps else None
+    if best.size:
+        findings = _closer(arrays, best, best.dtype, semiring, options)(best, before)
+        check_found(best, semiring, findings, None if sources is None else arrays.module.asarray(sources))
+        if before is not None and findings.betters:
+            predecessors.untangle_all(arrays, before, best, edges())
+    if sources is not None:
+        rows = arrays.module.asarray(sources)
+        best, before = best[..., rows, :], None if before is None else before[..., rows, :]
+    return best, before
+
+
+_closers = Recent[Closure](lambda: _MOST_CLOSERS)
+
+
+def _closer(arrays: Arrays, matrices: Any, dtype: np.dtype[Any], semiring: Semiring, options: Options) -> Closure:
+    """Return what closes such matrices, of elements of that dtype or of bits; it is kept for further calls."""
+    n, count, threads = matrices.shape[-2], math.prod(matrices.shape[:-2]), options.threads
+    place = (matrices.device.id, matrices.data.ptr % ALIGNMENT) if arrays.on_device else None
+    keyed = options._replace(sources=None, is_packed=False, device=None, memory_cap=None)
+    key = n, count, semiring, dtype, keyed, place, arithmetic.is_native()
+    closer = _closers.get(key)
+    if closer is None:
+        problem, block = Problem(n, n, n, semiring, dtype), options.block
+        chosen = choice.choose(problem, options.backend, arrays, count=threads)
+        if block != 0:
+            how = {"keeps": options.keeps, "symmetric": options.symmetric}
+            closer = chosen.prepare_closure(problem, count, block, limits.machine_of(threads), **how)
+        if closer is None:
+            size = tuning_paths.PATHS_BLOCK if block is None else block
+            closer = ByProducts(arrays, problem, size, options.backend, threads)
+        _closers.put(key, closer)
+    return closer
