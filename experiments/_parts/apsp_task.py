@@ -11,32 +11,43 @@ import numpy as np
 
 from experiments._parts import scipy_distances
 from experiments._parts.graphs import graph as load_graph
-from harness import registry
+from harness import gemm, registry
 from harness.errors import Declined, VerificationError
 from harness.paths import METHODS, shortest_paths
 from harness.problem import Problem
 
-Compute = Callable[[], np.ndarray]
+Compute = Callable[[], Any]
 
-PROJECT = "SciPy"
 # Methods of scipy.sparse.csgraph.shortest_path, and the graph format in which each is fastest.
 SCIPY_METHODS = {"floyd_warshall": ("FW", "dense"), "dijkstra": ("D", "sparse")}
+# What else computes distances: the package, and the project as a reader knows it.
+PACKAGES = {
+    **dict.fromkeys(SCIPY_METHODS, ("scipy", "SciPy")),
+    "rustworkx": ("rustworkx", "rustworkx"),
+    "networkx": ("networkx", "NetworkX"),
+}
+# One product of the weights by themselves: the rate that all pairs are held against.
+PRODUCT = "product"
+# Larger distances are checked in so many rows, by the equations that they alone solve.
+WHOLE_UP_TO, CHECKED_ROWS = 2048, 8
 
 
 @dataclass
 class PathsTask:
-    """All pairs of shortest paths in one graph.
+    """All pairs of shortest paths in one graph, or a product of its weights.
 
     Parameters
     ----------
     graph : mapping
         Arguments of `experiments._parts.graphs.graph`.
-    weights : (n, n) float64 array
+    weights : (n, n) array of floats
     compute : callable
-        Returns the distances.
+        Returns the distances, or the product.
     oracle : str
         The method that the distances are compared with.
     facts_of_method : mapping
+    synchronize : callable
+        Returns when a GPU is done.
     """
 
     graph: Mapping[str, Any]
@@ -44,21 +55,28 @@ class PathsTask:
     compute: Compute
     oracle: str
     facts_of_method: Mapping[str, Any]
-    _distances: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    synchronize: Callable[[], Any] = lambda: None
+    _distances: Any = field(default_factory=lambda: np.empty((0, 0)))
 
     def run(self) -> None:
         self._distances = self.compute()
 
     def wait(self) -> None:
-        """Return: every method here returns when it is done."""
+        """Return when a GPU is done; every other method returns when it is."""
+        self.synchronize()
 
     def spoil(self) -> None:
         self._distances = np.full_like(self.weights, np.nan)
 
     def verify(self) -> str:
+        found = self._distances.get() if hasattr(self._distances, "get") else self._distances
+        if self.facts_of_method["method"] == PRODUCT:
+            return check_rows(found, self.weights, self.weights, is_closed=False)
+        if len(self.weights) > WHOLE_UP_TO:
+            return check_rows(found, found, self.weights, is_closed=True)
         expected, tolerance = distances_by(self.oracle, self.weights)(), allowed_difference(self.weights)
-        compared = compare(self._distances, expected, self.oracle, tolerance)
-        return compared + scipy_distances.agree(self._distances, self.graph, tolerance)
+        compared = compare(found, expected, self.oracle, tolerance)
+        return compared + scipy_distances.agree(found, self.graph, tolerance)
 
     def facts(self) -> dict[str, Any]:
         """Return the work of one run: for every method that of Floyd and Warshall, so rates rank as times do."""
@@ -71,7 +89,15 @@ class PathsTask:
         }
 
 
-def apsp(*, graph: Mapping[str, Any], method: str, threads: int, backend: str = "") -> PathsTask:
+def apsp(
+    *,
+    graph: Mapping[str, Any],
+    method: str,
+    threads: int,
+    backend: str = "",
+    dtype: str = "float64",
+    where: str = "host",
+) -> PathsTask:
     """Prepare all pairs of shortest paths.
 
     Parameters
@@ -79,45 +105,107 @@ def apsp(*, graph: Mapping[str, Any], method: str, threads: int, backend: str = 
     graph : mapping
         Arguments of `experiments._parts.graphs.graph`.
     method : str
-        A method of `harness.paths`, computed by `backend`, or one of `SCIPY_METHODS`.
+        A method of `harness.paths` or `PRODUCT`, computed by `backend`, or one of `PACKAGES`.
     threads : int
         Set by the worker around the run; recorded here.
-    backend : str
+    backend, dtype : str
+    where : str
+        ``"gpu"``: the weights lie there, and so do the distances.
 
     Raises
     ------
     Declined
-        If the backend or SciPy is missing here, or the backend declines min_plus.
+        If the backend, the GPU or the package is missing here, or the backend declines min_plus.
     """
-    weights = load_graph(**graph)
-    if method in METHODS:
-        registry.admit(backend, Problem(*weights.shape, len(weights), "min_plus", weights.dtype))
-        compute = distances_by(method, weights, backend)
-        compute()  # compiles the kernel
-    else:
-        if not _has_scipy():
-            raise Declined("missing", "package scipy is not installed: pip install scipy")
+    weights, synchronize = load_graph(**graph).astype(dtype), _nothing
+    facts: dict[str, Any] = {"method": method, "plan": {"threads": threads}}
+    if method in PACKAGES:
+        package, facts["project"] = PACKAGES[method]
+        if importlib.util.find_spec(package) is None:
+            raise Declined("missing", f"package {package} is not installed: pip install {package}")
         compute = distances_by(method, weights)
+    else:
+        registry.admit(backend, Problem(*weights.shape, len(weights), "min_plus", weights.dtype))
+        given: Any = weights
+        if where == "gpu":
+            given, synchronize = _on_gpu(weights)
+        compute = distances_by(method, given, backend)
+        compute()  # compiles the kernel
     oracle = "floyd_warshall" if method == "dijkstra" else "dijkstra"
     known = oracle if _has_scipy() else "definition"
-    facts = {"method": method, "plan": {"threads": threads}}
-    if method in SCIPY_METHODS:
-        facts["project"] = PROJECT
-    return PathsTask(graph, weights, compute, known, facts)
+    return PathsTask(graph, weights, compute, known, facts, synchronize)
 
 
-def distances_by(method: str, weights: np.ndarray, backend: str = "") -> Compute:
+def distances_by(method: str, weights: Any, backend: str = "") -> Compute:
     """Return a function that computes the distances by `method`, its input converted beforehand."""
     if method in METHODS:
         return lambda: shortest_paths(weights, method=method, backend=backend)
+    if method == PRODUCT:
+        out = np.empty_like(weights) if isinstance(weights, np.ndarray) else weights.copy()
+        return lambda: gemm(weights, weights, semiring="min_plus", backend=backend, out=out)
     if method == "definition":
         return lambda: floyd_warshall(weights)
+    if method in ("rustworkx", "networkx"):
+        return _of_package(method, weights)
     from scipy.sparse import csgraph
 
     code, form = SCIPY_METHODS[method]
     # Without edges stored as such, SciPy would take a length of zero for no edge.
     stored = csgraph.csgraph_from_dense(weights, null_value=np.inf) if form == "sparse" else weights
     return lambda: csgraph.shortest_path(stored, method=code)
+
+
+def _of_package(method: str, weights: np.ndarray) -> Compute:
+    """Return all pairs of a graph package, by the function of it that is fastest in dense graphs."""
+    edges = [(int(i), int(j), float(weights[i, j])) for i, j in np.argwhere(np.isfinite(weights))]
+    if method == "rustworkx":
+        import rustworkx
+
+        compiled = rustworkx.PyDiGraph(multigraph=False)
+        compiled.add_nodes_from(range(len(weights)))
+        compiled.add_edges_from(edges)
+        return lambda: rustworkx.digraph_floyd_warshall_numpy(compiled, weight_fn=float)
+    import networkx as nx
+
+    plain = nx.DiGraph()
+    plain.add_nodes_from(range(len(weights)))
+    plain.add_weighted_edges_from(edges)
+    return lambda: nx.floyd_warshall_numpy(plain)
+
+
+def _on_gpu(weights: np.ndarray) -> tuple[Any, Callable[[], Any]]:
+    """Return the weights on the GPU, and what waits for it; raise Declined where there is none."""
+    from backends.gpu._cuda import device
+    from backends.gpu._tasks.device_task import require_gpu
+
+    require_gpu()
+    import cupy
+
+    return cupy.asarray(weights), device.synchronize
+
+
+def _nothing() -> None:
+    """Return at once: the host has done its work."""
+
+
+def check_rows(found: np.ndarray, factor: np.ndarray, weights: np.ndarray, *, is_closed: bool) -> str:
+    """Check some rows of a product ``factor (x) weights``, by loops over its terms; or of distances, which solve it.
+
+    Distances of positive edges are the only solution of ``D = D (x) W``, but for zeros on the diagonal.
+    """
+    n, tolerance = len(weights), allowed_difference(weights)
+    for i in np.unique(np.linspace(0, n - 1, CHECKED_ROWS).astype(int)):
+        expected = np.full(n, np.inf, weights.dtype)
+        for k in range(n):
+            np.minimum(expected, factor[i, k] + weights[k], out=expected)
+        if is_closed:
+            expected[i] = 0
+        with np.errstate(invalid="ignore"):
+            is_right = (found[i] == expected) | (np.abs(found[i] - expected) <= tolerance * np.abs(expected))
+        if not is_right.all():
+            j = int(is_right.argmin())
+            raise VerificationError(f"element {i}, {j} is wrong", expected=f"{expected[j]}", got=f"{found[i, j]}")
+    return f"{CHECKED_ROWS} rows with {'the equations of distances' if is_closed else 'the definition of the product'}"
 
 
 def floyd_warshall(weights: np.ndarray) -> np.ndarray:

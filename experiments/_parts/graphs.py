@@ -23,8 +23,9 @@ LONGEST = 100
 
 
 def graph(name: str, **parameters: Any) -> np.ndarray:
-    """Return the weights of a graph by name: ``"r_mat"`` with the parameters of `r_mat`, or one of `REAL`."""
-    return r_mat(**parameters) if name == "r_mat" else load(name, **parameters)
+    """Return the weights of a graph by name: `r_mat` or `uniform` with their parameters, or one of `REAL`."""
+    random = {"r_mat": r_mat, "uniform": uniform}.get(name)
+    return load(name, **parameters) if random is None else random(**parameters)
 
 
 def r_mat(scale: int, *, seed: int = 1, edges_per_vertex: int = EDGES_PER_VERTEX) -> np.ndarray:
@@ -52,6 +53,18 @@ def r_mat(scale: int, *, seed: int = 1, edges_per_vertex: int = EDGES_PER_VERTEX
     return weights
 
 
+def uniform(n: int, degree: int, *, seed: int = 1) -> np.ndarray:
+    """Draw a directed graph of `n` vertices with `degree` edges from each on average, all alike likely.
+
+    Lengths are those of `r_mat`.
+    """
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, LONGEST, (n, n), endpoint=True).astype(float)
+    weights[rng.random((n, n)) >= degree / n] = np.inf
+    np.fill_diagonal(weights, np.inf)
+    return weights
+
+
 def load(name: str) -> np.ndarray:
     """Return a graph of `experiments/data`: undirected, the length of an edge the inverse of its strength.
 
@@ -64,7 +77,7 @@ def load(name: str) -> np.ndarray:
         If there is no such graph.
     """
     if name not in REAL:
-        raise ExperimentError("unknown graph", expected=", ".join((*REAL, "r_mat")), got=repr(name))
+        raise ExperimentError("unknown graph", expected=", ".join((*REAL, "r_mat", "uniform")), got=repr(name))
     with (DATA / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         edges = list(csv.DictReader(line for line in file if not line.startswith("#")))
     number = {label: i for i, label in enumerate(dict.fromkeys(e[end] for e in edges for end in ("source", "target")))}

@@ -17,6 +17,10 @@ from harness.errors import VerificationError
 FILE = DATA / "shortest_paths.csv"
 HEAD = "# All pairs by scipy.sparse.csgraph.shortest_path (Dijkstra), by experiments/_parts/scipy_distances.py.\n"
 SCALES = range(6, 12)
+# Vertices, and edges of each, of random graphs.
+UNIFORM = [(n, n // 2) for n in (64, 256, 512, 1024, 2048)] + [
+    (n, degree) for n in (64, 512, 1024) for degree in (2, 8, 32, 128) if degree < n // 2
+]
 
 
 def name_of(parameters: Mapping[str, Any]) -> str:
@@ -64,7 +68,10 @@ def main() -> None:
     """Write the file, with SciPy."""
     from scipy.sparse import csgraph
 
-    graphs = [{"name": name} for name in REAL] + [{"name": "r_mat", "scale": scale, "seed": 1} for scale in SCALES]
+    graphs: list[dict[str, Any]] = [{"name": name} for name in REAL] + [
+        {"name": "r_mat", "scale": scale, "seed": 1} for scale in SCALES
+    ]
+    graphs += [{"name": "uniform", "n": n, "degree": degree} for n, degree in UNIFORM]
     with FILE.open("w", encoding="utf-8", newline="") as file:
         file.write(HEAD)
         rows = csv.DictWriter(file, ["graph", "pairs", "sum", "weighted_sum"], lineterminator="\n")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from experiments import shortest_paths as experiment
-from experiments._parts import scipy_distances
-from experiments._parts.apsp_task import apsp, distances_by, floyd_warshall
-from experiments._parts.graphs import LONGEST, REAL, graph, load, r_mat
+from experiments._parts import apsp_task, scipy_distances
+from experiments._parts.apsp_task import PACKAGES, apsp, distances_by, floyd_warshall
+from experiments._parts.graphs import LONGEST, REAL, graph, load, r_mat, uniform
 from harness import ExperimentError, VerificationError, machine
 from harness.errors import Declined
 from harness.experiment import PRESETS
@@ -59,9 +59,13 @@ def test_graph_by_name():
         {"method": "squaring", "backend": "cpu-numpy"},
         {"method": "floyd_warshall"},
         {"method": "dijkstra"},
+        {"method": "rustworkx"},
+        {"method": "networkx"},
     ],
 )
 def test_every_method_is_proven_and_a_spoilt_result_is_not(arguments, how):
+    if how["method"] in PACKAGES:
+        pytest.importorskip(PACKAGES[how["method"]][0])
     task = apsp(graph=arguments, threads=1, **how)
     task.run()
     task.wait()
@@ -73,6 +77,29 @@ def test_every_method_is_proven_and_a_spoilt_result_is_not(arguments, how):
     n = len(graph(**arguments))
     assert facts["operations"] == 2 * n**3
     assert facts["bytes_moved"] == 16 * n**2
+
+
+def test_uniform_graphs_have_as_many_edges_as_asked():
+    weights = uniform(300, 20, seed=3)
+    assert np.array_equal(weights, uniform(300, 20, seed=3))
+    assert abs(np.isfinite(weights).sum() / 300 - 20) < 1
+    assert np.isinf(weights.diagonal()).all()
+
+
+@pytest.mark.parametrize("method", ["product", "blocked"])
+def test_rows_of_products_and_of_large_distances_are_checked_by_loops(method, monkeypatch):
+    monkeypatch.setattr(apsp_task, "WHOLE_UP_TO", 10)
+    task = apsp(
+        graph={"name": "uniform", "n": 64, "degree": 9}, method=method, backend="cpu-simd", dtype="float32", threads=1
+    )
+    task.run()
+    assert "8 rows" in task.verify()
+    task._distances[63, 5] += 1
+    with pytest.raises(VerificationError, match="element 63, 5 is wrong"):
+        task.verify()
+    task.spoil()
+    with pytest.raises(VerificationError):
+        task.verify()
 
 
 def test_a_single_wrong_distance_is_found():
@@ -111,7 +138,7 @@ def test_cases_of_the_experiment(preset):
             assert case.axes["graph"] in REAL
             assert case.axes["n"] == len(load(case.axes["graph"]))
         else:
-            assert case.axes["n"] == 1 << case.arguments["graph"]["scale"]
+            assert case.axes["n"] == len(graph(**case.arguments["graph"]))
 
 
 def test_the_shipped_sums_are_those_that_scipy_finds():
@@ -128,6 +155,7 @@ def test_every_graph_of_the_experiment_has_its_sums_shipped():
         scipy_distances.name_of(case.arguments["graph"])
         for preset in PRESETS
         for case in experiment.cases(preset, machine.detect())
+        if case.axes["n"] <= apsp_task.WHOLE_UP_TO
     }
     assert wanted <= set(scipy_distances.shipped())
 

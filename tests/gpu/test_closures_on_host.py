@@ -5,7 +5,8 @@ import pytest
 
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._paths import program as paths_program
-from harness import SEMIRINGS, Problem, ProblemError
+from experiments._parts.apsp_task import apsp
+from harness import SEMIRINGS, Problem, ProblemError, VerificationError
 from harness.machine import detect
 from harness.paths import closure, shortest_paths
 from tests.gpu.host_kernels import BY_THE_SHIM
@@ -191,3 +192,17 @@ def test_what_is_wrong_with_a_graph_is_found_at_the_end(gpu):
         closure(gpu.array(cyclic), "max_plus")
     with pytest.raises(ProblemError, match=r"NaN at \[1, 3, 4\]"):
         shortest_paths(gpu.array(unknown))
+
+
+@pytest.mark.parametrize("method", ["blocked", "product"])
+def test_the_experiment_has_everything_on_the_gpu(gpu, method):
+    graph = {"name": "uniform", "n": 64, "degree": 32}
+    task = apsp(graph=graph, method=method, backend="gpu-tuned", where="gpu", dtype="float32", threads=1)
+    gpu.launches.clear()
+    task.run()
+    task.wait()
+    assert gpu.launches
+    assert ("all 4096 distances" if method == "blocked" else "8 rows") in task.verify()
+    task.spoil()
+    with pytest.raises(VerificationError):
+        task.verify()
