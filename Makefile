@@ -25,10 +25,12 @@ RUN    := $(VENV)/bin/python
 # process would compile all that it imports, which is most of its start.
 PIP    := $(RUN) -m pip install --quiet $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile) --no-input --disable-pip-version-check --constraint constraints.txt
 
-# The extra with the CuPy for the GPU that is here, by its driver: CUDA 13 since 580, 12 since 525. CUPY= leaves it out.
+# The extra with the CuPy for the GPUs that are here: CUDA 12 for driver 525, 13 for driver 580. CUDA 13 has no target
+# before compute capability 7.5, so that the oldest GPU decides. CUPY= leaves it out.
 ifeq ($(origin CUPY),undefined)
-CUPY := $(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | \
-          awk -F. 'NR == 1 && $$1 + 0 >= 525 { print ($$1 >= 580 ? "cuda13" : "cuda12") }')
+CUPY := $(shell nvidia-smi --query-gpu=driver_version,compute_cap --format=csv,noheader 2>/dev/null | \
+          awk -F, '{ driver = $$1 + 0 } NR == 1 || $$2 + 0 < oldest { oldest = $$2 + 0 } \
+                   END { if (driver >= 525) print (driver >= 580 && oldest >= 7.5 ? "cuda13" : "cuda12") }')
 endif
 
 # The MPI library of distributed products: "mpich", from its wheel, or "system", the one that is here. MPI= leaves MPI out.

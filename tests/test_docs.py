@@ -288,13 +288,16 @@ def test_a_python_that_is_not_that_of_the_environment_is_refused(version, status
 @pytest.mark.parametrize(
     ("answer", "expected"),
     (
-        ("echo 580.159.04", "[cuda13]"),
-        ("echo 535.86.10; echo 535.86.10", "[cuda12]"),  # two GPUs
-        ("echo 470.256.02", ""),
+        ("echo 580.159.04, 9.0", "[cuda13]"),
+        ("echo 580.159.04, 12.0; echo 580.159.04, 7.5", "[cuda13]"),
+        ("echo 535.86.10, 8.0; echo 535.86.10, 8.0", "[cuda12]"),  # two GPUs
+        ("echo 580.159.04, 7.0", "[cuda12]"),  # CUDA 13 has no V100
+        ("echo 580.159.04, 9.0; echo 580.159.04, 6.1", "[cuda12]"),
+        ("echo 470.256.02, 8.0", ""),
         ("echo No devices were found; exit 6", ""),
     ),
 )
-def test_make_installs_the_cupy_that_the_driver_can_run(answer, expected, checkout, tmp_path, monkeypatch):
+def test_make_installs_the_cupy_that_driver_and_gpus_can_run(answer, expected, checkout, tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
