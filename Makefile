@@ -20,6 +20,8 @@ PYTHON  ?= $(eval PYTHON := $(shell for python in $(PYTHONS); do $$python -c '$(
 
 CAN_SET_UP := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 VENV   := .venv
+# The extra with what tests need.
+DEV    := dev
 RUN    := $(VENV)/bin/python
 # --no-compile: Python writes bytecode for what is imported, not for all of it (60 MB less). Where it is told not to, each
 # process would compile all that it imports, which is most of its start.
@@ -80,7 +82,7 @@ MEND = $(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(
 help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	     /^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	     /^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,export  PEERS=  CUPY=cuda12|cuda13  MPI=mpich|system  PUBLISH=1  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
@@ -135,6 +137,15 @@ BYTECODE = $(if $(PYTHONDONTWRITEBYTECODE),$(RUN) -m compileall -q --invalidatio
 test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
 	@$(BYTECODE)
 	@$(PYTEST) $(ARGS)
+
+# PYTHON_GIL: a package that does not say that it needs no GIL would bring it back.
+WITHOUT_GIL = $(if $(filter file,$(origin PYTHON)),python3.14t,$(PYTHON))
+
+test-free-threads: ## every test by a CPython without the GIL (PYTHON=python3.14t), in an environment of its own
+	@"$(WITHOUT_GIL)" -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' 2>/dev/null || { \
+	    echo "make: $(WITHOUT_GIL) is not here, or has the GIL: name a CPython that was built without it:" \
+	         "make test-free-threads PYTHON=/path/to/python3.14t" >&2; exit 1; }
+	@PYTHON_GIL=0 $(MAKE) --no-print-directory test VENV=build/free-threads DEV=tests PYTHON="$(WITHOUT_GIL)"
 
 # What an x86 processor of 256-bit vectors has, and one of 128. Numba then compiles for no more.
 AVX2 := +sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt
@@ -196,7 +207,7 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 .DEFAULT:
 	@echo "make: there is no target $@; make help lists them" >&2; exit 2
 
-.PHONY: help experiments run figures report page readme docs check setup test test-units test-gpu-chips test-aarch64 coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report page readme docs check setup test test-free-threads test-units test-gpu-chips test-aarch64 coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 
@@ -211,7 +222,7 @@ $(WITH_DEV): | $(RUN) $(GIVEN)
 	@$(MEND)
 	@echo "installing into $(VENV), with the development tools (once) ..."
 	$(ONE_MPI)
-	@$(PIP) --editable '.[dev$(EXTRAS_HERE:%=,%)]'
+	@$(PIP) --editable '.[$(DEV)$(EXTRAS_HERE:%=,%)]'
 	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
 
 $(VENV)/.peers-$(WANTED): | $(INSTALLED)

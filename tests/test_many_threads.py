@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,7 @@ def test_sixteen_threads_compute_mixed_products_right():
     assert found["raised"] == []
     assert found["wrong"] == 0, found["kinds"]
     assert found["calls"] == THREADS * CALLS
+    assert found["gil"] != bool(sysconfig.get_config_var("Py_GIL_DISABLED")), "a package has brought the GIL back"
 
 
 def test_a_planted_race_is_found():
@@ -77,3 +80,49 @@ def test_a_planted_race_is_found():
 def test_first_calls_from_several_threads():
     done = _run("-c", FIRST_CALLS)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Return a folder with what the Makefile reads, and stand-ins for interpreters: its answers are statuses."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name, status in {"with-gil": 1, "without-gil": 0}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\ncase $* in *GIL*) exit {status} ;; esac\nexec {sys.executable} \"$@\"\n")
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def _make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "PYTHON"))}
+    command = ["make", "--no-print-directory", "test-free-threads", "CUPY=", "MPI=", *arguments]
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("python", ["with-gil", "nosuch", "/bin/false", sys.executable])
+def test_tests_without_the_gil_decline_an_interpreter_with_it_in_one_message(python, checkout):
+    if python == sys.executable and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("this interpreter has no GIL")
+    named = str(checkout / python) if python == "with-gil" else python
+    done = _make(checkout, f"PYTHON={named}")
+    (said, status) = done.stderr.splitlines()
+    assert said.startswith(f"make: {named} is not here, or has the GIL: name a CPython that was built without it: ")
+    assert status.startswith("make: *** ")
+    assert done.stdout == ""
+    assert not (checkout / "build").exists()
+
+
+def test_without_a_name_the_usual_one_is_taken(checkout, monkeypatch):
+    (checkout / "with-gil").rename(checkout / "python3.14t")
+    monkeypatch.setenv("PATH", f"{checkout}{os.pathsep}{os.environ['PATH']}")
+    assert _make(checkout).stderr.startswith("make: python3.14t is not here, or has the GIL: ")
+
+
+def test_tests_without_the_gil_have_an_environment_of_their_own(checkout):
+    done = _make(checkout, f"PYTHON={checkout / 'without-gil'}", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert f'"{checkout}/without-gil" -m venv --clear build/free-threads' in done.stdout
+    assert "--editable '.[tests]'" in done.stdout
+    assert "PYTHON_GIL=0 make" in done.stdout
+    assert "\nbuild/free-threads/bin/python -m pytest" in done.stdout
+    assert ".venv" not in done.stdout

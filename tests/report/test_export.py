@@ -159,8 +159,7 @@ def test_csv_has_a_row_for_each_sample(results, tmp_path):
 
 @pytest.mark.parametrize("samples", [False, True])
 def test_parquet_has_the_same_rows_with_types(results, tmp_path, samples):
-    import polars as pl
-
+    pl = pytest.importorskip("polars")
     for name in ("table.csv", "table.parquet"):
         export.write(lambda: Selection().cells(results), tmp_path / name, samples=samples)
     frame, rows = pl.read_parquet(tmp_path / "table.parquet"), as_dicts(tmp_path / "table.csv")
