@@ -31,6 +31,8 @@ BACKEND = registry.find("cpu-half")
 
 # Every float16, and what each of them is paired with: special values, halves of the last place, and some of each size.
 ALL = np.arange(1 << 16, dtype=np.uint16).view(HALF)
+# Without signalling NaN: whether np.fmax drops one depends on the processor.
+QUIET = np.where(np.isnan(ALL), ALL.view(np.uint16) | np.uint16(0x200), ALL.view(np.uint16)).view(HALF)
 SOME = np.array(
     [np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 65504, -65504, 6e-8, -6e-8, 6.1e-5, 2049, 0.5, 1e-3, 3.3, -777, 0.1], HALF
 )
@@ -96,8 +98,8 @@ class TestRule:
 class TestTerms:
     @pytest.mark.parametrize("semiring", TAKEN, ids=lambda semiring: semiring.name)
     def test_every_value_with_some_others_is_rounded_as_if_once(self, semiring):
-        a, b = ALL[:, None], SOME[None]
-        problem = Problem(ALL.size, SOME.size, 1, semiring, HALF)
+        a, b = QUIET[:, None], SOME[None]
+        problem = Problem(QUIET.size, SOME.size, 1, semiring, HALF)
         assert same(compute(problem, a, b), reference.product(problem, a, b))
 
     @pytest.mark.parametrize("semiring", ("min_plus", "max_times"))
@@ -147,7 +149,9 @@ class TestConversion:
         for source in (ALL.reshape(256, 256), ALL.reshape(256, 256).T, ALL.reshape(64, 1024)[:, ::2]):
             target = np.zeros_like(source, np.float32)
             prepare_convert(source, target)()
-            assert np.array_equal(target, source.astype(np.float32), equal_nan=True)
+            with np.errstate(invalid="ignore"):  # on ARM, of a signalling NaN
+                right = source.astype(np.float32)
+            assert np.array_equal(target, right, equal_nan=True)
             assert np.array_equal(np.signbit(target), np.signbit(source))
 
     def test_float32_are_rounded_to_nearest_and_ties_to_even(self, rng):
