@@ -430,9 +430,12 @@ def test_check_says_what_is_wrong_and_passes_a_good_plug_in(package):
 FAULTY_EXPERIMENTS = """
 import dataclasses
 from experiments.ladder import EXPERIMENT as ladder
+from out_shown import EXPERIMENT as shown
 
-figures = tuple(dataclasses.replace(f, options={**f.options, "finding": "lader", "x_lable": 1}) for f in ladder.figures)
-taken, named, odd = (dataclasses.replace(ladder, name=n, figures=figures) for n in ("ladder", "no name", "odd"))
+taken, named = (dataclasses.replace(ladder, name=n) for n in ("ladder", "no name"))
+(figure,) = shown.figures
+figure = dataclasses.replace(figure, name="odd", options={"finding": "lader", "x_lable": 1})
+odd = dataclasses.replace(shown, name="odd", figures=(figure,))
 void = dataclasses.replace(ladder, name="void", cases=lambda preset, machine: {}[preset])
 poor = dataclasses.replace(ladder, name="poor", budget={})
 """
@@ -455,10 +458,10 @@ def test_an_experiment_that_the_docs_show_is_measured_drawn_and_reported_by_its_
         assert ran.returncode == 2
         assert said in ran.stderr
         assert "Traceback" not in ran.stderr
-    ran = python("-m", "harness", "run", "min_plus_rates", *places, path=tmp_path)
+    ran = python("-m", "harness", "run", "min_plus_rates", "odd", *places, path=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "results  r/" in ran.stdout
-    assert [path.name for path in tmp_path.glob("f/*/smoke/*.svg")] == ["min_plus_rates.svg"]
+    assert sorted(path.name for path in tmp_path.glob("f/*/smoke/*.svg")) == ["min_plus_rates.svg", "odd.svg"]
     told = python("-m", "harness", "report", *places, path=tmp_path)
     assert told.returncode == 0, told.stderr
     assert "unknown finding 'lader'" in told.stderr

@@ -22,7 +22,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], Finding | None]] = {
 
 
 def of(figure: Figure, cells: list[Cell]) -> Finding | None:
-    """Return what `cells` have found that a figure shows."""
+    """Return what `cells` have found that a figure shows; None if its finding does not exist (`answers.faults`)."""
     finding = figure.options.get("finding")
-    find = FINDINGS[finding] if isinstance(finding, str) else finding
+    find = FINDINGS.get(finding) if isinstance(finding, str) else finding
     return find(cells, figure.options) if find else None
