@@ -56,10 +56,8 @@ def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
     threads = check(threads)
     numba = _numba()
     before = _of_numba(numba) if numba else None
-    with contextlib.ExitStack() as stack:
-        if libraries:
-            stack.enter_context(_libraries)
-            stack.enter_context(_controller().limit(limits=threads))
+    nothing = contextlib.nullcontext()
+    with _libraries if libraries else nothing, _controller().limit(limits=threads) if libraries else nothing:
         if numba:
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
         try:

@@ -16,7 +16,7 @@ from harness.api import libraries
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.choice import choose, limited_shortcut
 from harness.api.libraries import view_products
-from harness.api.limits import check_threads, limited_to, machine_of
+from harness.api.limits import check_threads, enter, limited_to, machine_of
 from harness.api.remembered import repeats, staged
 from harness.api.remembered.shortcuts import MOST_SHORTCUTS, known_shortcuts, new_result, shortcut_of
 from harness.dtypes import is_exact
@@ -225,7 +225,7 @@ def _compute(
                 continue
             prepared = prepare(backend, plan, one)
             if not is_limited:  # only now: preparing may have loaded the library whose threads are meant
-                stack.enter_context(limited_to(count, backend))
+                enter(stack, limited_to(count, backend))
                 is_limited = True
             prepared.run_once()
     if target is not result:

@@ -29,3 +29,12 @@ def machine_of(count: int | None) -> Machine:
 def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContextManager[Any]:
     """Return the context in which `backend` has `count` threads; with None nothing changes."""
     return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)
+
+
+def enter(stack: contextlib.ExitStack, context: contextlib.AbstractContextManager[Any]) -> None:
+    """Enter `context`, which `stack` leaves.
+
+    As ``enter_context``, which imports a module in every call since Python 3.15. That fails while Python ends.
+    """
+    context.__enter__()
+    stack.callback(context.__exit__, None, None, None)

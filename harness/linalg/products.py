@@ -23,7 +23,7 @@ import numpy as np
 from harness import arithmetic
 from harness.api.arrays import Arrays
 from harness.api.choice import check_backend, choose, limited_shortcut
-from harness.api.limits import check_threads, limited_to, machine_of
+from harness.api.limits import check_threads, enter, limited_to, machine_of
 from harness.api.remembered import repeats
 from harness.api.remembered.shortcuts import shortcut_of
 from harness.errors import ProblemError
@@ -110,7 +110,7 @@ class Products:
         self._is_limited = False
 
     def __enter__(self) -> Self:
-        self._context.enter_context(self.arrays.in_force())
+        enter(self._context, self.arrays.in_force())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -265,7 +265,7 @@ class Products:
         """Prepare a product, compute it, and return it."""
         prepared = prepare(backend, plan, Operands(a, b, c, out))
         if not self._is_limited:  # only now: preparing may have loaded the library whose threads are meant
-            self._context.enter_context(limited_to(self._threads, backend))
+            enter(self._context, limited_to(self._threads, backend))
             self._is_limited = True
         prepared.run_once()
         return prepared

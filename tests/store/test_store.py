@@ -632,5 +632,5 @@ def test_memory_is_for_what_is_current_and_not_for_what_is_stored(tmp_path):
     assert peak_bytes(often.cells) < 1.5 * peak_bytes(once.cells)
     one_by_one = peak_bytes(lambda: sum(1 for _ in often.every_cell()))
     assert one_by_one < 0.5 * peak_bytes(once.cells), "all runs, but one cell at a time"
-    assert peak_bytes(often.machine) < 0.2 * peak_bytes(once.cells)
+    assert peak_bytes(often.machine) < 0.3 * peak_bytes(once.cells)  # a file's buffer has 128 KiB since Python 3.15
     assert peak_bytes(often.keys_of_run, "ladder", "run000") < 0.5 * peak_bytes(once.cells)

@@ -11,7 +11,8 @@ WORKER, TASK = "harness.run.worker", "harness.run.task"
 
 def import_path(source: Path | None = None) -> str:
     """Return the import path of this process, after `source`: a worker imports the same modules, and no others."""
-    folders = [Path(folder).absolute() for folder in sys.path]
+    here = Path.cwd()  # a worker cannot begin where it is gone
+    folders = [here / folder for folder in sys.path]
     return os.pathsep.join(map(str, [source.absolute(), *folders] if source else folders))
 
 

@@ -37,8 +37,8 @@ def fake(system: str) -> None:
     import concurrent.futures.process  # noqa: F401
     import multiprocessing.connection  # noqa: F401
     import pathlib  # noqa: F401 as below: what looks at the system when it is imported
-    import shutil  # noqa: F401
-    import subprocess  # noqa: F401
+    import shutil
+    import subprocess
     import tempfile
 
     import numba.np.ufunc.parallel
@@ -47,6 +47,8 @@ def fake(system: str) -> None:
 
     tempfile._O_TMPFILE_WORKS = False
     threadpoolctl.sys, threadpoolctl.open = _Instead(sys, platform=sys.platform), open
+    subprocess._CAN_USE_PIDFD_OPEN = False  # of 3.15
+    shutil._winapi = _Instead(shutil, NeedCurrentDirectoryForExePath=lambda command: True)  # of 3.12
     absent = OF_LINUX + (OF_POSIX if system == "win32" else [])
     for module in (os, time, signal, mmap, *map(sys.modules.get, ("resource", "fcntl"))):
         for name in absent:
