@@ -88,7 +88,9 @@ def checkout(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     for name, status in {"with-gil": 1, "without-gil": 0}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\ncase $* in *GIL*) exit {status} ;; esac\nexec {sys.executable} \"$@\"\n")
+        (tmp_path / name).write_text(
+            f'#!/bin/sh\ncase $* in *GIL*) exit {status} ;; esac\nexec {sys.executable} "$@"\n'
+        )
         (tmp_path / name).chmod(0o755)
     return tmp_path
 

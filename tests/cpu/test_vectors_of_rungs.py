@@ -1,5 +1,6 @@
 """Vector instructions in the compiled rungs of the ladder: where there are some, and that a switch takes them away."""
 
+import platform
 import re
 
 import numba
@@ -19,8 +20,8 @@ pytestmark = [
 ]
 FLOAT64, PLUS_TIMES = np.dtype(np.float64), SEMIRINGS["plus_times"]
 
-# Multiplications, additions and both at once on vectors of doubles: SSE2 to AVX-512, and AArch64.
-ON_VECTORS = re.compile(r"\bv?(?:fmadd\d+|mul|add)pd\b|\bfm(?:la|ul|adds?)\s+v\d+\.2d|\bfadd\s+v\d+\.2d")
+# Multiplications, additions and both at once on vectors of doubles: SSE2 to AVX-512, NEON and SVE.
+ON_VECTORS = re.compile(r"\bv?(?:fmadd\d+|mul|add)pd\b|\bf(?:mla|mul|madds?|add)\s+(?:v\d+\.2d|z\d+\.d)")
 ON_SCALARS = re.compile(r"\bv?(?:fmadd\d+|mul)sd\b|\bfm(?:add|ul)\s+d\d+")
 
 
@@ -46,7 +47,9 @@ def test_the_inner_loop_runs_on_vectors_unless_simd_is_off(name, simd):
     assembly = assembly_of(BUILD[name](PLUS_TIMES, FLOAT64, simd), vectorizes=simd == "on")
     if simd == "off" or "packed" not in name:
         assert ON_SCALARS.search(assembly)  # a loop over what no vector holds, or all of it
-    assert bool(ON_VECTORS.search(assembly)) is (simd == "on")
+    # an element of a column of B is a load of its own, which LLVM finds worth a vector on x86 alone
+    is_on_vectors = simd == "on" and (name != "cpu-naive" or platform.machine() in ("x86_64", "AMD64"))
+    assert bool(ON_VECTORS.search(assembly)) is is_on_vectors
 
 
 def test_a_switch_leaves_the_settings_of_numba_as_they_were():
