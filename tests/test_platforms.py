@@ -5,6 +5,7 @@ See `tests/_support/faked_system`. It shows that nothing needs what those system
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -182,3 +183,56 @@ def test_tiles_become_object_code_of_another_system(system):
         assert len(re.findall(rf"^ +(?:{wanted})", loop, re.MULTILINE)) == vectors * steps, tile["listing"]
         assert not re.search(r"^ +(bl|call\w*) ", loop, re.MULTILINE)
         assert not re.search(r"\[sp|%rsp", loop), "a register is spilled"
+
+
+@pytest.fixture
+def emulated(tmp_path, monkeypatch):
+    """Return the program that runs tests on an emulated processor, which here is this one, and its results."""
+    location = importlib.util.spec_from_file_location("aarch64_run", ROOT / "tests" / "aarch64" / "run.py")
+    program = importlib.util.module_from_spec(location)
+    location.loader.exec_module(program)
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(program, "FOLDER", tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["run.py", f"--into={tmp_path / 'results.json'}", *map(str, arguments)])
+        return program.main(), json.loads((tmp_path / "results.json").read_text())
+
+    return run
+
+
+TESTS = """
+import time
+import pytest
+
+def test_right():
+    pass
+
+@pytest.mark.parametrize("name", ["a b"])
+def test_wrong(name):
+    assert not name
+
+def test_elsewhere():
+    pytest.skip("no such [unit] here")
+
+def test_long():
+    time.sleep(300)
+"""
+
+
+def test_results_of_an_emulated_processor_are_kept_by_file(emulated, tmp_path):
+    first, second = tmp_path / "test_first.py", tmp_path / "test_second.py"
+    first.write_text(TESTS)
+    second.write_text("def test_right():\n    pass\n")
+    options = ["--rootdir", tmp_path, "-c", os.devnull]
+    status, _ = emulated(second, "--processes=1", *options)
+    assert status == 0
+    status, record = emulated(first, "--minutes=0.25", *options)
+    assert status == 1
+    assert record["files"][str(second)]["passed"] == 1
+    ended = record["files"][str(first)]
+    assert ended["failed"] == ["test_wrong[a b]"]
+    assert [ended[name] for name in ("passed", "skipped", "not reached")] == [1, 1, 1]
+    assert [record[name] for name in ("passed", "skipped", "not reached", "failed")] == [2, 1, 1, 1]
+    assert "test_long" in (tmp_path / "logs" / f"{str(first).replace('/', '.')}.txt").read_text()

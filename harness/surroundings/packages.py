@@ -6,7 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 # What computes on a GPU, with the libraries of CUDA, so that a driver is enough.
-INSTALL_CUPY = "pip install 'cupy-cuda13x[ctk]' nvidia-ml-py, or cupy-cuda12x for a driver before 580 or a GPU before 7.5"
+INSTALL_CUPY = (
+    "pip install 'cupy-cuda13x[ctk]' nvidia-ml-py, or cupy-cuda12x for a driver before 580 or a GPU before 7.5"
+)
 
 
 def shadow_of(package: ModuleType) -> dict[str, str]:

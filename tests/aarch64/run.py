@@ -6,6 +6,7 @@ What is right there is right; what is fast there says nothing. Compiling takes t
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import contextlib
 import datetime as dt
 import json
@@ -14,6 +15,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,9 @@ LEFT_OUT = {
     "tests/nouns/test_packages.py": "makes virtual environments, whose Python is not the emulated one",
     "tests/proof/test_sanitizers.py": "the compiler of this system makes no code for the emulated processor",
 }
-OUTCOME = re.compile(r"^\[gw\d+\] \[ *\d+%\] (PASSED|FAILED|ERROR|SKIPPED) ([^:]+)::(.*?) *$", re.MULTILINE)
+OUTCOME = re.compile(r"^[^:\n]+::(.*) (PASSED|FAILED|ERROR|SKIPPED)(?: \(.*\))? +\[ *\d+%\]$", re.MULTILINE)
+RUNNING: set[int] = set()  # groups of processes
+SELECTED = re.compile(r"collected (\d+) items?(?: / \d+ deselected / (\d+) selected)?")
 
 
 def files_to_run(named: list[str], *, is_sample: bool) -> list[str]:
@@ -53,68 +57,78 @@ def files_to_run(named: list[str], *, is_sample: bool) -> list[str]:
     return [name for name in (*FILES, *(str(path.relative_to(ROOT)) for path in found)) if name not in LEFT_OUT]
 
 
-def run(files: list[str], options: list[str], minutes: float) -> str:
-    """Run the files, and return what pytest said; after so many minutes it is interrupted."""
-    command = [FOLDER / "python", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", "--timeout=3600"]
-    command += ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder", *options, *files]
+def run(name: str, options: list[str], until: float) -> dict[str, Any]:
+    """Run a file, and return what came out; at the time `until` it is interrupted."""
+    command = [FOLDER / "python", "-m", "pytest", "-v", "-rs", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["--timeout=3600", *options, name]
     environment = {**os.environ, "GEMM_HARNESS_CACHE": str(FOLDER / "kernels"), "PYTHONPATH": str(ROOT)}
     environment |= {"PYTHONPYCACHEPREFIX": str(FOLDER / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
-    log = FOLDER / "log.txt"
-    log.unlink(missing_ok=True)  # another run may still write to it
+    log = FOLDER / "logs" / f"{name.replace('/', '.')}.txt"
+    log.parent.mkdir(exist_ok=True)
     with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output, process_group=0)
+        RUNNING.add(process.pid)
         try:
-            process.wait(60 * minutes)
+            process.wait(until - time.monotonic())
         except subprocess.TimeoutExpired:
             for number in (signal.SIGINT, signal.SIGKILL):
                 with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                     os.killpg(process.pid, number)
                     process.wait(60)
-    return log.read_text(encoding="utf-8", errors="replace")
+        RUNNING.discard(process.pid)
+    return count(log.read_text(encoding="utf-8", errors="replace"))
 
 
-def count(files: list[str], said: str) -> dict[str, dict[str, Any]]:
-    """Return by file how many tests passed and were skipped, and which failed."""
-    counted: dict[str, dict[str, Any]] = {name: {"passed": 0, "skipped": 0, "failed": []} for name in files}
-    for outcome, name, test in OUTCOME.findall(said):
-        if outcome in ("FAILED", "ERROR"):
-            counted[name]["failed"].append(test)
-        else:
-            counted[name][outcome.lower()] += 1
-    return counted
+def count(said: str) -> dict[str, Any]:
+    """Return how many tests passed, were skipped, why, and were not reached, and which failed, of what pytest said."""
+    found = OUTCOME.findall(said)
+    selected = SELECTED.search(said)
+    return {
+        "passed": sum(outcome == "PASSED" for _, outcome in found),
+        "skipped": sum(outcome == "SKIPPED" for _, outcome in found),
+        "failed": [test for test, outcome in found if outcome in ("FAILED", "ERROR")],
+        "not reached": int(selected[2] or selected[1]) - len(found) if selected else None,
+        "reasons": sorted(set(re.findall(r"^SKIPPED \[\d+\] \S+: (.*)$", said, re.MULTILINE))),
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+    }
+
+
+def totals(files: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """Return the sums of what `count` returned of files."""
+    sums = {name: sum(row[name] or 0 for row in files.values()) for name in ("passed", "skipped", "not reached")}
+    return {**sums, "failed": sum(len(row["failed"]) for row in files.values())}
 
 
 def main() -> int:
-    """Run what is asked for; return 1 if a test failed, or none ran."""
+    """Run what is asked for, and write the result of each file as it ends; return 1 if a test failed, or none ran."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", help="default: every file that applies, which takes many hours")
     parser.add_argument("--sample", action="store_true", help="a choice of files instead")
-    parser.add_argument("--minutes", type=float, default=24 * 60, help="interrupt the tests after so many minutes")
-    parser.add_argument("--into", type=Path, default=FOLDER / "results.json")
+    parser.add_argument("--minutes", type=float, default=24 * 60, help="end after so many minutes")
+    parser.add_argument("--processes", type=int, default=2, help="of which each runs a file")
+    parser.add_argument("--into", type=Path, default=FOLDER / "results.json", help="keeps those of other files")
     arguments, options = parser.parse_known_args()
-    files, began = files_to_run(arguments.files, is_sample=arguments.sample), dt.datetime.now(dt.UTC)
-    said = run(files, ["-k", NOT_IN_SAMPLE, *options] if arguments.sample else options, arguments.minutes)
-    counted = count(files, said)
-    passed, skipped = (sum(row[name] for row in counted.values()) for name in ("passed", "skipped"))
-    failed = sum(len(row["failed"]) for row in counted.values())
-    record = {
-        "command": f"make test-aarch64 ARGS='{' '.join(sys.argv[1:])}'",
-        "date": began.date().isoformat(),
-        "minutes": round((dt.datetime.now(dt.UTC) - began).total_seconds() / 60),
-        "processor": os.environ.get("AARCH64_CPU", "max, SVE of 256 bits"),
-        "passed": passed,
-        "failed": failed,
-        "skipped": skipped,
-        "reasons": sorted(set(re.findall(r"^SKIPPED \[\d+\] \S+: (.*)$", said, re.MULTILINE))),
-        "files": counted,
-        "left out": LEFT_OUT,
-    }
-    arguments.into.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(said.splitlines()[-40:]))
-    print(f"{passed} passed, {failed} failed, {skipped} skipped: {arguments.into}")
-    return int(failed > 0 or not passed)
+    options += ["-k", NOT_IN_SAMPLE] if arguments.sample else []
+    files, until = files_to_run(arguments.files, is_sample=arguments.sample), time.monotonic() + 60 * arguments.minutes
+    record = {"processor": os.environ.get("AARCH64_CPU", "max, SVE of 256 bits"), "files": {}, "left out": LEFT_OUT}
+    if arguments.into.exists():
+        record["files"] = json.loads(arguments.into.read_text(encoding="utf-8"))["files"]
+    ran = {}
+    with concurrent.futures.ThreadPoolExecutor(arguments.processes) as pool:
+        running = {pool.submit(run, name, options, until): name for name in files}
+        for done in concurrent.futures.as_completed(running):
+            if time.monotonic() > until:
+                pool.shutdown(wait=False, cancel_futures=True)
+            if not done.cancelled():
+                name = running[done]
+                ran[name] = record["files"][name] = done.result()
+                arguments.into.write_text(
+                    json.dumps(totals(record["files"]) | record, indent=1) + "\n", encoding="utf-8"
+                )
+                print(f"{name}: {totals({name: ran[name]})}", flush=True)
+    sums = totals(ran)
+    print(f"{sums}, of {len(ran)} of {len(files)} files: {arguments.into}")
+    return int(sums["failed"] > 0 or not sums["passed"])
 
 
 if __name__ == "__main__":
