@@ -137,9 +137,9 @@ class HostGpu(Cupy):
             said = load(kernel)(grid, block, ctypes.c_size_t(shared), ctypes.c_void_p(parameters))
         assert not said, said
 
-    def chained(self, handle: int, sizes: tuple[int, ...], parameters: int) -> Any:
+    def chained(self, handle: int, block: tuple[int, ...], parameters: int) -> Any:
         """Stand for `chained_launch`."""
-        return lambda stream: self._launch(handle, *sizes, stream, parameters, 0)
+        return lambda grid, stream: self._launch(handle, *grid, *block, stream, parameters, 0)
 
     # cuBLAS
 

@@ -36,16 +36,16 @@ class Driver:
 def test_the_driver_may_begin_the_kernel_early(monkeypatch):
     driver = Driver()
     monkeypatch.setattr(chain, "_driver", lambda: driver)
-    launch = chain.chained_launch(77, SIZES, 88)
-    launch(9)
-    launch(10)
+    launch = chain.chained_launch(77, SIZES[3:], 88)
+    launch(SIZES[:3], 9)
+    launch(SIZES[:3], 10)
     assert driver.launches == [(SIZES, stream, 1, 6, 1, 77, 88, None) for stream in (9, 10)]
 
 
 def test_a_launch_that_fails_says_so(monkeypatch):
     monkeypatch.setattr(chain, "_driver", lambda: Driver(701))
     with pytest.raises(HarnessError, match="cannot be launched"):
-        chain.chained_launch(77, SIZES, 88)(9)
+        chain.chained_launch(77, SIZES[3:], 88)(SIZES[:3], 9)
 
 
 def programs():

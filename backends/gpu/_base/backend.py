@@ -14,8 +14,10 @@ from backends.gpu._paths.program import closure_program
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.operators import unsupported
+from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
+from backends.gpu._program.templates import Templates
 from backends.gpu._simt.argk import argk_program
 from harness.errors import PlanError
 from harness.interface import Backend, Closure, Execution
@@ -99,12 +101,22 @@ class GpuBackend(Backend):
         takes_columns = self.columns_taken(plan)
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         if not plan.problem.batch:
-            matrices = [placed.matrix(name) for name in placed.buffers]
-            return GpuExecution(self.program(plan, *matrices), placed, of_self=self.program_of_self(plan, *matrices))
+            matrices, of_self = [placed.matrix(name) for name in placed.buffers], None
+            program: Program | PackedProgram | None = self._templates.find(plan, matrices, placed.itemsizes)
+            if program is None:
+                program, of_self = self._described(plan, *matrices)
+            return GpuExecution(program, placed, of_self=of_self)
         sizes, steps, shifts = placed.batch(self.dimensions_at_once(plan))
         at_once = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, batch=sizes))
         matrices = (placed.matrix(name, steps[name]) for name in placed.buffers)
         return GpuExecution(self.program(at_once, *matrices), placed, shifts)
+
+    @functools.cached_property
+    def _templates(self) -> Templates:
+        return Templates(self._described)
+
+    def _described(self, plan: Plan, *matrices: Matrix) -> tuple[Program, Program | None]:
+        return self.program(plan, *matrices), self.program_of_self(plan, *matrices)
 
     def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:
         """Return the launches where B is A transposed, in the same memory; None: those of any other B."""
@@ -123,7 +135,8 @@ class GpuBackend(Backend):
         placed = GpuOperands(operands, argk)
         sizes, steps, shifts = placed.batch(2 if is_at_once(plan.problem) else 0)
         matrices = (placed.matrix(name, steps[name]) for name in ("a", "b", "out", "which"))
-        return GpuExecution(argk_program(dataclasses.replace(plan.problem, batch=sizes), *matrices), placed, shifts)
+        program = argk_program(dataclasses.replace(plan.problem, batch=sizes), *matrices)
+        return GpuExecution(program, placed, shifts)
 
     def prepare_closure(
         self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool, symmetric: bool

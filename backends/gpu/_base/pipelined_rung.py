@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Hashable
 from typing import ClassVar
 
 from backends.gpu._base.warp_rung import LOADS, WarpRung, widest_load
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._program.program import Kernel, Matrix, Product
+from backends.gpu._program.program import Kernel, Matrix, Product, largest_power
 from backends.gpu._simt.copies import group_size, has_whole_passes, offset_type, width_of_copies
 from backends.gpu._simt.log_sum_exp import is_log_sum_exp
 from harness.errors import PlanError
@@ -118,4 +117,9 @@ class PipelinedRung(WarpRung):
 
 def _traits(x: Matrix) -> tuple[int, int, int, bool]:
     """Return what loads of the lines of a matrix depend on: which numbers of elements cut them, and how they lie."""
-    return math.gcd(x.ld, LOADS[-1]), math.gcd(x.line or x.ld, LOADS[-1]), x.alignment % LOADS[-1], x.by_columns
+    return (
+        largest_power(x.ld, LOADS[-1]),
+        largest_power(x.line or x.ld, LOADS[-1]),
+        x.alignment % LOADS[-1],
+        x.by_columns,
+    )

@@ -37,20 +37,20 @@ class _Config(ctypes.Structure):
     ]
 
 
-def chained_launch(function: int, sizes: tuple[int, ...], parameters: int) -> Callable[[int], None]:
-    """Return ``launch(stream)``, by the handle of a stream.
+def chained_launch(function: int, block: tuple[int, ...], parameters: int) -> Callable[[tuple[int, ...], int], None]:
+    """Return ``launch(grid, stream)``, by the extents of a grid and the handle of a stream.
 
     Parameters
     ----------
     function : int
         Handle of a kernel that waits itself for the launch before it (chain.cuh).
-    sizes : tuple of int
-        Extents of the grid, of a block, and the dynamic shared memory of a block in bytes.
+    block : tuple of int
+        Extents of a block, and the dynamic shared memory of a block in bytes.
     parameters : int
         Address of the array of pointers to its arguments.
     """
     attribute = _Attribute(_SERIALIZATION, 0, 1)
-    config = _Config(*sizes, None, ctypes.addressof(attribute), 1)
+    config = _Config(1, 1, 1, *block, None, ctypes.addressof(attribute), 1)
     call, place, handle, pointers = (
         _driver(),
         ctypes.byref(config),
@@ -58,7 +58,8 @@ def chained_launch(function: int, sizes: tuple[int, ...], parameters: int) -> Ca
         ctypes.c_void_p(parameters),
     )
 
-    def launch(stream: int, _keep: _Attribute = attribute) -> None:
+    def launch(grid: tuple[int, ...], stream: int, _keep: _Attribute = attribute) -> None:
+        config.grid_x, config.grid_y, config.grid_z = grid
         config.stream = stream
         status = call(place, handle, pointers, None)
         if status:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div, largest_power
 
 WIDE = 16  # bytes of the widest load
 _NARROWEST = 4  # bytes of an asynchronous copy
@@ -32,7 +31,7 @@ def width_of_loads(matrix: Matrix, itemsize: int, most_bytes: int = WIDE) -> int
     if not is_aligned(matrix, itemsize):
         return 1
     width = max(most_bytes // itemsize, 1)
-    width = math.gcd(width if matrix.ld % width == 0 else WIDE // itemsize, matrix.line or matrix.ld)
+    width = largest_power(matrix.line or matrix.ld, width if matrix.ld % width == 0 else WIDE // itemsize)
     return width if width * itemsize >= _NARROWEST else 1
 
 

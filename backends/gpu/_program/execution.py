@@ -14,7 +14,7 @@ from backends.gpu._cuda.queue import CudaQueue, current_queue
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.packed import PackedProgram, launch_all
 from backends.gpu._program.program import Program
-from backends.gpu._program.repeat import GpuRepeat, SelfRepeat, begin_together
+from backends.gpu._program.repeat import GpuRepeat
 from harness.interface import Execution, Repeat
 
 
@@ -23,7 +23,7 @@ class GpuExecution(Execution):
 
     Parameters
     ----------
-    program : Program
+    program : Program or PackedProgram
     operands : GpuOperands
     shifts : list of tuples of int, optional
         The program computes some products of a batch, and is launched once for each of these: bytes that the buffers
@@ -34,16 +34,15 @@ class GpuExecution(Execution):
 
     def __init__(
         self,
-        program: Program,
+        program: Program | PackedProgram,
         operands: GpuOperands,
         shifts: list[tuple[int, ...]] | None = None,
         of_self: Program | None = None,
     ) -> None:
         self._operands, buffers = operands, operands.buffers
         self._shifts = shifts if shifts is not None and len(shifts) != 1 else None
-        self._programs, self._itemsizes = (program, of_self), {name: x.itemsize for name, x in buffers.items()}
-        is_of_self = of_self is not None and begin_together(buffers["a"], buffers["b"])
-        self._packed = PackedProgram(of_self if of_self and is_of_self else program, self._itemsizes)
+        self._repeat = GpuRepeat(program, operands, self._shifts, of_self)
+        self._packed = self._repeat.packed_for(buffers["a"], buffers["b"])
         self._addresses = [x.data.ptr for x in buffers.values()]
         if size := self._packed.scratch_bytes:
             self._scratch = device.empty((size,), np.dtype(np.uint8))
@@ -84,7 +83,4 @@ class GpuExecution(Execution):
         """Return the product of other arrays of the GPU; None where these are not all there."""
         if not self._operands.are_on_device:
             return None
-        repeats = [
-            GpuRepeat(x, self._itemsizes, self._operands, self._shifts, self._packed) for x in self._programs if x
-        ]
-        return SelfRepeat(*repeats) if len(repeats) > 1 else repeats[0]
+        return self._repeat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,12 +67,22 @@ class GpuOperands:
         self.are_on_device = not self.is_uploaded and all(map(is_on_device, written))
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
-    @classmethod
-    def of(cls, names: Sequence[str], arrays: Sequence[Any], **options: Any) -> GpuOperands:
-        """Return the operands whose `buffers` have these names; `arrays` are in their order."""
-        given = dict(zip(names, arrays, strict=True))
-        operands = Operands(given["a"], given["b"], given.get("c"), given["out"])
-        return cls(operands, given.get("which"), **options)
+    @property
+    def itemsizes(self) -> dict[str, int]:
+        """Bytes of an element of each buffer."""
+        return {name: x.itemsize for name, x in self.buffers.items()}
+
+    def others(self) -> Callable[[Sequence[Any]], GpuOperands]:
+        """Return a function that places other arrays of the same layouts, in the order of `buffers`."""
+        names = tuple(self.buffers)
+        options: dict[str, Any] = {"takes_columns": self.takes_columns, "is_triangle": self.is_triangle}
+
+        def place(arrays: Sequence[Any]) -> GpuOperands:
+            given = dict(zip(names, arrays, strict=True))
+            operands = Operands(given["a"], given["b"], given.get("c"), given["out"])
+            return GpuOperands(operands, given.get("which"), **options)
+
+        return place
 
     def upload(self) -> None:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""

@@ -1,8 +1,8 @@
 """A program with its arguments packed once: to compute with other arrays, a few addresses are written anew.
 
 A kernel takes an array of pointers to its arguments. Arguments that are the same place in a buffer share one slot of 8
-bytes, so a whole program has only as many addresses to write as it has such places. Nothing here allocates memory of
-the GPU, waits, or depends on values.
+bytes, so a whole program has only as many addresses to write as it has such places. Programs that differ in sizes alone
+share their `Packing`. Nothing here allocates memory of the GPU, waits, or depends on values.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ import ctypes
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
-from backends.gpu._program.program import Call, Kernel, Place, Program, Step
+from backends.gpu._program.program import Kernel, Place, Program, Step
+from backends.gpu._program.symbols import Symbol
 from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 _SLOT = 8  # bytes of every argument but a tensor map
 _SCRATCH_ALIGNMENT = 256  # bytes, as of cudaMalloc
 _DIMENSIONS = 3
 
-# Launches a step on a stream, given by its handle.
-_Launch = Callable[[int], object]
+# Launches a step by a grid on a stream, given by its handle.
+_Launch = Callable[[tuple[int, ...], int], object]
 
 
 # Kernels that are loaded, by the number of their GPU: an object for a kernel is found faster than all of its macros.
@@ -36,7 +37,8 @@ class _Slots:
 
     def __init__(self) -> None:
         self.count = 0
-        self.of: dict[Place | bytes, int] = {}  # places in buffers, and bytes of values
+        self.of: dict[Place | bytes, int] = {}  # places in buffers, and bytes of values or of names of symbols
+        self.symbols: dict[bytes, Symbol] = {}
         self.maps: list[tuple[int, TensorMap, int]] = []  # position, map, and slot of the address that it describes
 
     def add(self, x: Any) -> int:
@@ -47,7 +49,11 @@ class _Slots:
             self.maps.append((self.count, x, address))
             self.count += MAP_BYTES // _SLOT
             return self.maps[-1][0]
-        key = x if isinstance(x, Place) else x.tobytes()
+        if isinstance(x, Symbol):
+            key = f"symbol {x.name}".encode()
+            self.symbols[key] = x
+        else:
+            key = x if isinstance(x, Place) else x.tobytes()
         slot = self.of.get(key)
         if slot is None:
             slot = self.of[key] = self.count
@@ -55,8 +61,33 @@ class _Slots:
         return slot
 
 
-class PackedProgram:
-    """A program on the current GPU, whose kernels are loaded. Not for two threads at once.
+class Numbers(NamedTuple):
+    """All of a packed program that depends on sizes.
+
+    Attributes
+    ----------
+    scratch_bytes, zeroed_bytes : int
+        Size of the block that holds all scratch of the program, and of the part at its beginning that holds zeros
+        before a launch on a block that the program has not used yet.
+    slots : tuple of int
+        What is in every slot, 0 for addresses and tensor maps.
+    addresses : tuple of (int, int, int)
+        Slot, number of the buffer, and offset in bytes.
+    grids : tuple of (int, int, int)
+    maps : tuple of (int, TensorMap, int)
+        Position, map, and slot of the address that it describes.
+    """
+
+    scratch_bytes: int
+    zeroed_bytes: int
+    slots: tuple[int, ...]
+    addresses: tuple[tuple[int, int, int], ...]
+    grids: tuple[tuple[int, ...], ...]
+    maps: tuple[tuple[int, TensorMap, int], ...]
+
+
+class Packing:
+    """How a program is packed on the current GPU, where its kernels are loaded: for any `Numbers`.
 
     Parameters
     ----------
@@ -66,15 +97,11 @@ class PackedProgram:
 
     Attributes
     ----------
-    program, itemsizes
-        The parameters.
-    scratch_bytes, zeroed_bytes : int
-        Size of the block that holds all scratch of the program, and of the part at its beginning that holds zeros
-        before a launch on a block that the program has not used yet.
+    numbers : Numbers
+        Those of `program`: of symbols if its sizes are.
     """
 
     def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
-        self.program, self.itemsizes = program, itemsizes
         self._index = device.current_index()
         if new := [k for k in program.kernels() if (self._index, k) not in _functions]:
             kernels = {(k.stem, k.defines, k.suffix) for k in new}
@@ -83,24 +110,117 @@ class PackedProgram:
                 function = load_kernel(k.stem, k.defines, k.function, k.shared_bytes, k.suffix)
                 _functions[self._index, k] = function
         slots = _Slots()
-        arguments = [[slots.add(x) for x in step.arguments] for step in program.steps]
-        self._raw = ctypes.create_string_buffer(_SLOT * slots.count + MAP_ALIGNMENT)
-        self._begin = -(-ctypes.addressof(self._raw) // MAP_ALIGNMENT) * MAP_ALIGNMENT
-        self._memory = (ctypes.c_uint64 * slots.count).from_address(self._begin)
-        self._maps, self._encoded = slots.maps, {position: -1 for position, *_ in slots.maps}
-        self.scratch_bytes, self.zeroed_bytes, buffers = _lay_out(program, itemsizes)
-        self._addresses: list[tuple[int, int, int]] = []  # slot, number of the buffer, offset in bytes
+        arguments = [tuple([slots.add(x) for x in step.arguments]) for step in program.steps]
+        values = [0] * slots.count
+        addresses = []
+        scratch_bytes, zeroed_bytes, buffers = _lay_out(program, itemsizes)
         for x, slot in slots.of.items():
             if isinstance(x, Place):
                 number, begin, itemsize = buffers[x.buffer]
-                self._addresses.append((slot, number, begin + x.offset * itemsize))
+                addresses.append((slot, number, begin + x.offset * itemsize))
             else:
-                self._memory[slot] = int.from_bytes(x, sys.byteorder)
+                values[slot] = slots.symbols.get(x) or int.from_bytes(x, sys.byteorder)
+        grids = tuple([_three(getattr(step, "grid", ())) for step in program.steps])
+        self.numbers = Numbers(scratch_bytes, zeroed_bytes, tuple(values), tuple(addresses), grids, tuple(slots.maps))
+        self._steps = [x.kernel if isinstance(x, Step) else x.load for x in program.steps], arguments
+        self._idle: list[_Frame] = []  # those that no thread uses now
+
+    def launch(self, numbers: Numbers, addresses: Sequence[int], stream: int) -> None:
+        """Launch every step, as `PackedProgram.launch`."""
+        try:
+            frame = self._idle.pop()
+        except IndexError:  # several threads launch it at once, or none has yet
+            frame = _Frame(self._index, *self._steps, len(numbers.slots))
+        try:
+            frame.launch(numbers, addresses, stream)
+        finally:
+            self._idle.append(frame)
+
+
+class _Frame:
+    """Memory for the arguments of all launches, and what launches them. Not for two threads at once."""
+
+    def __init__(self, index: int, steps: list[Any], arguments: list[tuple[int, ...]], count: int) -> None:
+        self._raw = ctypes.create_string_buffer(_SLOT * count + MAP_ALIGNMENT)
+        self._begin = -(-ctypes.addressof(self._raw) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        self._memory = (ctypes.c_uint64 * count).from_address(self._begin)
+        self._numbers: Numbers | None = None
+        self._encoded: dict[int, int] = {}
         self._keep: list[Any] = []
-        self._launches = [self._bind(*pair) for pair in zip(program.steps, arguments, strict=True)]
+        self._launches = [
+            self._bind(index, step, slots, is_first=number == 0)
+            for number, (step, slots) in enumerate(zip(steps, arguments, strict=True))
+        ]
+
+    def launch(self, numbers: Numbers, addresses: Sequence[int], stream: int) -> None:
+        """Launch every step."""
+        memory = self._memory
+        if self._numbers is not numbers:
+            memory[:], self._numbers = numbers.slots, numbers
+            self._encoded.clear()
+        for slot, number, offset in numbers.addresses:
+            memory[slot] = addresses[number] + offset
+        if numbers.maps:
+            self._encode(numbers.maps)
+        for launch, grid in zip(self._launches, numbers.grids):  # noqa: B905 - strict takes longer
+            launch(grid, stream)
+
+    def _encode(self, maps: tuple[tuple[int, TensorMap, int], ...]) -> None:
+        """Encode the tensor maps of matrices whose address has changed."""
+        for position, tensor_map, slot in maps:
+            address = self._memory[slot]
+            if self._encoded.get(position) != address:
+                tensor_map.encode(address, self._begin + _SLOT * position)
+                self._encoded[position] = address
+
+    def _bind(self, index: int, step: Any, slots: tuple[int, ...], *, is_first: bool) -> _Launch:
+        """Return a function that launches a kernel, or what such a function loads, with the arguments in `slots`."""
+        if not isinstance(step, Kernel):
+            memory, call = self._memory, step()
+            return lambda grid, stream: call(stream, *[memory[slot] for slot in slots])
+        function = _functions[index, step]
+        pointers = (ctypes.c_void_p * len(slots))(*(self._begin + _SLOT * slot for slot in slots))
+        block = *_three(step.block), step.shared_bytes
+        self._keep += function, pointers  # the module, and what `parameters` points to
+        launch_kernel, handle = device.cupy().cuda.driver.launchKernel, function.ptr
+        parameters = ctypes.addressof(pointers)
+        if step.is_chained and not is_first and device.chains_launches():
+            return chained_launch(handle, block, parameters)
+        return lambda grid, stream: launch_kernel(handle, *grid, *block, stream, parameters, 0)
+
+
+class PackedProgram:
+    """A program on the current GPU, whose kernels are loaded.
+
+    Parameters
+    ----------
+    program : Program
+    itemsizes : mapping
+        As of `Packing`.
+
+    Attributes
+    ----------
+    scratch_bytes, zeroed_bytes : int
+        As of `Numbers`.
+    """
+
+    def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
+        packing = Packing(program, itemsizes)
+        self._set(packing, packing.numbers)
+
+    @classmethod
+    def of(cls, packing: Packing, numbers: Numbers) -> PackedProgram:
+        """Return a program that is packed alike, of other sizes."""
+        made = cls.__new__(cls)
+        made._set(packing, numbers)
+        return made
+
+    def _set(self, packing: Packing, numbers: Numbers) -> None:
+        self._launch, self._numbers = packing.launch, numbers
+        self.scratch_bytes, self.zeroed_bytes = numbers[:2]
 
     def launch(self, addresses: Sequence[int], stream: int) -> None:
-        """Launch every step.
+        """Launch every step, by any thread.
 
         Parameters
         ----------
@@ -109,37 +229,7 @@ class PackedProgram:
         stream : int
             Handle of a CUDA stream of the GPU on which this object was made.
         """
-        memory = self._memory
-        for slot, number, offset in self._addresses:
-            memory[slot] = addresses[number] + offset
-        if self._maps:
-            self._encode_maps()
-        for launch in self._launches:
-            launch(stream)
-
-    def _encode_maps(self) -> None:
-        """Encode the tensor maps of matrices whose address has changed."""
-        for position, tensor_map, slot in self._maps:
-            address = self._memory[slot]
-            if self._encoded[position] != address:
-                tensor_map.encode(address, self._begin + _SLOT * position)
-                self._encoded[position] = address
-
-    def _bind(self, step: Step | Call, slots: list[int]) -> _Launch:
-        """Return a function that launches `step` with the arguments in `slots`."""
-        if isinstance(step, Call):
-            memory, call = self._memory, step.load()
-            return lambda stream: call(stream, *[memory[slot] for slot in slots])
-        kernel = step.kernel
-        function = _functions[self._index, kernel]
-        pointers = (ctypes.c_void_p * len(slots))(*(self._begin + _SLOT * slot for slot in slots))
-        sizes = *_three(step.grid), *_three(kernel.block), kernel.shared_bytes
-        self._keep += function, pointers  # the module, and what `parameters` points to
-        launch_kernel, handle = device.cupy().cuda.driver.launchKernel, function.ptr
-        parameters = ctypes.addressof(pointers)
-        if kernel.is_chained and step is not self.program.steps[0] and device.chains_launches():
-            return chained_launch(handle, sizes, parameters)
-        return lambda stream: launch_kernel(handle, *sizes, stream, parameters, 0)
+        self._launch(self._numbers, addresses, stream)
 
 
 def launch_all(packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None) -> None:

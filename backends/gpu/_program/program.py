@@ -223,9 +223,9 @@ class Step(NamedTuple):
 
     @classmethod
     def of(cls, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> Step:
-        """Return a launch; Python integers become 32-bit arguments."""
+        """Return a launch; Python integers become 32-bit arguments, and symbols do when they have a value."""
         scalars = tuple([_int32(x) if isinstance(x, int) else x for x in arguments])
-        return cls(kernel, (grid,) if isinstance(grid, int) else grid, scalars)
+        return cls(kernel, grid if isinstance(grid, tuple) else (grid,), scalars)
 
 
 def no_others(kernels: Iterable[Job]) -> list[Job]:
@@ -300,3 +300,10 @@ def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:
 def ceil_div(x: int, y: int) -> int:
     """Return how many pieces of `y` cover `x`."""
     return -(-x // y)
+
+
+def largest_power(x: int, most: int) -> int:
+    """Return the greatest common divisor of `x` and a power of two, `most`, also of symbols."""
+    while x % most:
+        most //= 2
+    return most

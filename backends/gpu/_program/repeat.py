@@ -20,89 +20,63 @@ class GpuRepeat:
 
     Parameters
     ----------
-    program : Program
-    itemsizes : dict
-        As of `PackedProgram`.
+    program : Program or PackedProgram
     operands : GpuOperands
-        Of the product that has been computed.
+        Of the product that is computed first.
     shifts : list of tuples of int or None
         As of `GpuExecution`.
-    packed : PackedProgram
-        What has computed it. If it is another program's, this one is loaded by the first call.
+    of_self : Program or None
+        As there. Each of both is packed by the first call that takes it.
     """
 
     def __init__(
         self,
-        program: Program,
-        itemsizes: dict[str, int],
+        program: Program | PackedProgram,
         operands: GpuOperands,
         shifts: list[tuple[int, ...]] | None,
-        packed: PackedProgram,
+        of_self: Program | None,
     ) -> None:
-        self._program, self._itemsizes, self._shifts = program, itemsizes, shifts
-        self._is_loaded = packed.program is program
-        self._spare = [packed] if self._is_loaded else []  # those that no thread uses now
-        names = tuple(operands.buffers)
-        options = {"takes_columns": operands.takes_columns, "is_triangle": operands.is_triangle}
-        self._place = None if operands.are_in_place else functools.partial(operands.of, names, **options)
-        self.takes_addresses = self._place is None  # it reads nothing of its arrays but `data.ptr`
+        self._programs: list[Program | PackedProgram] = [program] if of_self is None else [program, of_self]
+        self._shifts, self._itemsizes = shifts, operands.itemsizes
+        self.takes_addresses = operands.are_in_place  # it reads nothing of its arrays but `data.ptr`
+        self._place = None if operands.are_in_place else operands.others()
 
     def __call__(self, *arrays: Any) -> None:
         """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""
         placed, stream = None, device.current_stream()
         if self._place is not None:
-            if device.is_capturing(stream):
-                raise ProblemError(
-                    "gemm: rows of an operand or of out are not contiguous, and a CUDA graph captures this call",
-                    expected="arrays that are used in place, since a graph keeps no copies",
-                    fix="cupy.ascontiguousarray of each, before the capture",
-                )
+            self._refuse_capture(
+                stream,
+                "rows of an operand or of out are not contiguous",
+                "arrays that are used in place, since a graph keeps no copies",
+                "cupy.ascontiguousarray of each, before the capture",
+            )
             placed = self._place(arrays)
             arrays = tuple(placed.buffers.values())
-        try:
-            packed = self._spare.pop()
-        except IndexError:  # several threads compute it at once, or none has yet
-            packed = self._load(stream)
-        try:
-            addresses = [x.data.ptr for x in arrays]
-            launch_with_scratch(packed, addresses, stream, self._shifts)
-        finally:
-            self._spare.append(packed)
+        packed = self.packed_for(arrays[0], arrays[1], stream)
+        launch_with_scratch(packed, [x.data.ptr for x in arrays], stream, self._shifts)
         if placed is not None:
             placed.result()
 
-    def _load(self, stream: int) -> PackedProgram:
-        """Return the program once more, loaded."""
-        if not self._is_loaded and device.is_capturing(stream):
-            raise ProblemError(
-                "gemm: a matrix by its own transpose has another program, and a CUDA graph captures this call",
-                expected="such a product that has been computed before",
-                fix="call it once before the capture begins, with arrays of which b is a.T, or is not, as here",
+    def packed_for(self, a: Any, b: Any, stream: int | None = None) -> PackedProgram:
+        """Return the program for such arrays; of a captured `stream` one that has been packed."""
+        number = int(len(self._programs) > 1 and a.data.ptr == b.data.ptr)
+        program = self._programs[number]
+        if isinstance(program, PackedProgram):
+            return program
+        if stream is not None:
+            self._refuse_capture(
+                stream,
+                "a matrix by its own transpose has another program",
+                "such a product that has been computed before",
+                "call it once before the capture begins, with arrays of which b is a.T, or is not, as here",
             )
-        self._is_loaded = True
-        return PackedProgram(self._program, self._itemsizes)
+        packed = self._programs[number] = PackedProgram(program, self._itemsizes)
+        return packed
 
-
-class SelfRepeat:
-    """Products of arrays of such layouts that B may be A transposed, and then is another program's.
-
-    Parameters
-    ----------
-    of_others, of_self : GpuRepeat
-    """
-
-    def __init__(self, of_others: GpuRepeat, of_self: GpuRepeat) -> None:
-        self._of_others, self._of_self = of_others, of_self
-        self.takes_addresses = of_self.takes_addresses
-
-    def __call__(self, *arrays: Any) -> None:
-        """Compute, as `GpuRepeat`."""
-        (self._of_self if begin_together(arrays[0], arrays[1]) else self._of_others)(*arrays)
-
-
-def begin_together(x: Any, y: Any) -> bool:
-    """Return whether two arrays of a GPU begin at one address."""
-    return bool(x.data.ptr == y.data.ptr)
+    def _refuse_capture(self, stream: int, what: str, expected: str, fix: str) -> None:
+        if device.is_capturing(stream):
+            raise ProblemError(f"gemm: {what}, and a CUDA graph captures this call", expected=expected, fix=fix)
 
 
 def launch_with_scratch(
