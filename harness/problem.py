@@ -90,10 +90,10 @@ class Problem:
             )
         self._check_triangle()
 
-    def laid_out(self, layout: str) -> Problem:
-        """Return the same product of matrices in the memory order `layout`, which is legal: nothing is checked."""
+    def laid_out(self, layout: str, **sizes: int) -> Problem:
+        """Return the same product of matrices in the memory order `layout`, and of other sizes: nothing is checked."""
         changed = object.__new__(Problem)
-        vars(changed).update(vars(self), layout=layout)
+        vars(changed).update(vars(self), layout=layout, **sizes)
         return changed
 
     def _check_triangle(self) -> None:

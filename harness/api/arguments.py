@@ -65,7 +65,7 @@ def read_arguments(
         m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype, triangle=triangle
     )
     check_out(caller, arrays, out, (*batch, m, n), problem.dtype)
-    layout = _order(matrices["a"]) + _order(matrices["b"]) + ("C" if out is None else _order(out))
+    layout = order_of(matrices["a"]) + order_of(matrices["b"]) + ("C" if out is None else order_of(out))
     return Arguments(arrays, matrices, problem.laid_out(layout), batch)
 
 
@@ -210,7 +210,7 @@ def check_out(
     )
 
 
-def _order(x: Any) -> str:
+def order_of(x: Any) -> str:
     """Return the memory order of the matrices in `x`, a letter of `Problem.layout`."""
     (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
     if column == size and row == columns * size:

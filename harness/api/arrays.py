@@ -222,8 +222,11 @@ class CupyArrays(Arrays):
 
         return wait
 
+    def in_force(self) -> contextlib.AbstractContextManager[Any]:
+        return super().in_force() if self.is_in_force() else self._elsewhere()
+
     @contextlib.contextmanager
-    def in_force(self) -> Iterator[None]:
+    def _elsewhere(self) -> Iterator[None]:
         with super().in_force(), self.module.cuda.Device(self._index):
             yield
 

@@ -17,7 +17,7 @@ from harness.api.arguments import Arguments, read_arguments
 from harness.api.choice import choose, limited_shortcut
 from harness.api.libraries import view_products
 from harness.api.limits import check_threads, enter, limited_to, machine_of
-from harness.api.remembered import repeats, staged
+from harness.api.remembered import kinds, repeats, staged
 from harness.api.remembered.shortcuts import MOST_SHORTCUTS, known_shortcuts, new_result, shortcut_of
 from harness.dtypes import is_exact
 from harness.errors import ProblemError, check_imports
@@ -133,9 +133,12 @@ def gemm(
         return result
     scalars = {"alpha": alpha, "beta": beta}
     try:
-        semiring = as_semiring(semiring)
         threads = check_threads(threads)
-        arguments = read_arguments("gemm", operands, semiring, **scalars, out=out, dtype=dtype, triangle=triangle)
+        arguments = kinds.recall(options, operands, out) or kinds.remembered(
+            read_arguments("gemm", operands, as_semiring(semiring), **scalars, out=out, dtype=dtype, triangle=triangle),
+            options,
+            out,
+        )
     except ProblemError as error:
         raise error.told_by("gemm") from None
     return _gemm(arguments, out, backend, threads, key, options)
@@ -164,7 +167,8 @@ def _gemm(
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
         chosen = choose(problem, backend, arrays, arguments.batch, count)
-        shortcut, is_known = shortcut_of(chosen, problem, count), problem.accumulate == ("c" in arguments.inputs)
+        shortcut = shortcut_of(chosen, problem, count) if key or arguments.batch else None
+        is_known = problem.accumulate == ("c" in arguments.inputs)
         if key and is_known and shortcut is not None and not arguments.are_converted():
             if len(known_shortcuts) >= MOST_SHORTCUTS:
                 known_shortcuts.clear()
@@ -227,10 +231,20 @@ def _compute(
             if not is_limited:  # only now: preparing may have loaded the library whose threads are meant
                 enter(stack, limited_to(count, backend))
                 is_limited = True
-            prepared.run_once()
+            _run(prepared, one if arrays.on_device else None)
     if target is not result:
         result[...] = target
     return prepared if is_at_once else None, target
+
+
+def _run(prepared: Prepared, operands: Operands | None) -> None:
+    """Compute once: with `operands` on a device as further calls do it, if these only need addresses."""
+    repeat = operands and prepared.repeat()
+    if operands and repeat and getattr(repeat, "takes_addresses", False):
+        inputs = (operands.a, operands.b) if operands.c is None else (operands.a, operands.b, operands.c)
+        repeat(*inputs, operands.out)
+    else:
+        prepared.run_once()
 
 
 def _adds_in_place(arguments: Arguments, backend: Backend, c: Any, out: Any) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from harness.api.gemm import gemm
-from harness.api.remembered.repeats import MOST, Recent
+from harness.api.remembered.recent import Recent
+from harness.api.remembered.repeats import MOST
 from harness.contraction import path as paths
 from harness.contraction.lowering import Labelled, Lowering, lower
 from harness.contraction.subscripts import Contraction

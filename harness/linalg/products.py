@@ -25,6 +25,7 @@ from harness.api.arrays import Arrays
 from harness.api.choice import check_backend, choose, limited_shortcut
 from harness.api.limits import check_threads, enter, limited_to, machine_of
 from harness.api.remembered import repeats
+from harness.api.remembered.recent import Recent
 from harness.api.remembered.shortcuts import shortcut_of
 from harness.errors import ProblemError
 from harness.interface import Backend, Prepared, Repeat, Shortcut, make_plan, prepare
@@ -49,8 +50,8 @@ MOST = 8192
 # Most algorithms that are remembered whole, some ten KiB each.
 MOST_TAPES = 256
 
-_remembered = repeats.Recent[_Remembered](lambda: MOST)
-_tapes = repeats.Recent[Tape](lambda: MOST_TAPES)
+_remembered = Recent[_Remembered](lambda: MOST)
+_tapes = Recent[Tape](lambda: MOST_TAPES)
 
 
 def forget() -> None:

@@ -147,7 +147,7 @@ def discover() -> tuple[Entry, ...]:
 
 def look_up(name: str) -> Entry | None:
     """Return the entry of that name, or None. Modules are imported only until the backend is found."""
-    found = _discovery.until(name) or _discovery.again(name)
+    found = _discovery.loaded.get(name) or _discovery.until(name) or _discovery.again(name)
     return found or next((entry for entry in discover() if entry.name == name), None)
 
 

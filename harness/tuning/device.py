@@ -59,7 +59,7 @@ class Device:
     driver: int = 0
     runtime: int = 0
 
-    @property
+    @functools.cached_property
     def arch(self) -> str:
         """The target of the compiler: ``"sm_90"``."""
         return "sm_{}{}".format(*self.capability)

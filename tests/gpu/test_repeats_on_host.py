@@ -226,8 +226,8 @@ def test_scratch_that_is_to_hold_zeros_does_in_every_call(gpu, monkeypatch):
     seen, launch = [], PackedProgram.launch
 
     def checked(packed, addresses, stream):
-        assert packed.zeroed_bytes
-        assert not any(ctypes.string_at(addresses[-1], packed.zeroed_bytes))
+        assert packed.numbers.zeroed_bytes
+        assert not any(ctypes.string_at(addresses[-1], packed.numbers.zeroed_bytes))
         launch(packed, addresses, stream)
 
     monkeypatch.setattr(tiled_rung, "add_pass", add_pass)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from backends.gpu._base.warp_rung import LOADS, WarpRung, widest_load
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.program import Kernel, Matrix, Product, largest_power
 from backends.gpu._simt.copies import group_size, has_whole_passes, offset_type, width_of_copies
 from backends.gpu._simt.log_sum_exp import is_log_sum_exp
@@ -86,7 +87,8 @@ class PipelinedRung(WarpRung):
         """Return the kernel: one object for all sizes, by all that it is made from."""
         problem, (a, b, out, *_) = plan.problem, product
         of_product = product.form, product.accumulate, product.edge, product.is_triangle, product.batch is None
-        of_lines = [traits for x in (a, b, out) for traits in _traits(x)]
+        most = max(WIDE // problem.dtype.itemsize, group_size(problem.dtype.itemsize))
+        of_lines = [traits for x in (a, b, out) for traits in _traits(x, most)]
         options = plan.options
         key = (
             *(plan.launch, problem.semiring, problem.dtype, offset_type(plan.launch, a, b)),
@@ -115,11 +117,7 @@ class PipelinedRung(WarpRung):
         return super().tile_defines(plan, product) + as_defines(pipeline)
 
 
-def _traits(x: Matrix) -> tuple[int, int, int, bool]:
-    """Return what loads of the lines of a matrix depend on: which numbers of elements cut them, and how they lie."""
-    return (
-        largest_power(x.ld, LOADS[-1]),
-        largest_power(x.line or x.ld, LOADS[-1]),
-        x.alignment % LOADS[-1],
-        x.by_columns,
-    )
+def _traits(x: Matrix, most: int) -> tuple[bool, int, int, bool]:
+    """Return what loads of lines, of `most` elements, depend on: which numbers cut them, and how they lie."""
+    is_whole = x.ld % most == 0
+    return is_whole, largest_power(x.line or x.ld, most) if is_whole else 1, x.alignment % LOADS[-1], x.by_columns

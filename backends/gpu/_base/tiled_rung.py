@@ -73,7 +73,7 @@ class TiledRung(Rung):
 
     def _is_whole(self, problem: Problem, launch: Launch) -> bool:
         """Return whether all tiles are whole."""
-        return problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
+        return not (problem.m % launch.bm or problem.n % launch.bn or problem.k % launch.bk)
 
     @abstractmethod
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:

@@ -95,7 +95,7 @@ def current_index() -> int:
     reason = _no_gpu()
     if reason is not None:
         raise BackendUnavailable(reason)
-    return int(cupy().cuda.Device().id)
+    return int(cupy().cuda.runtime.getDevice())
 
 
 def device(index: int | None = None) -> Device:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,6 @@ class GpuExecution(Execution):
         self._repeat = GpuRepeat(program, operands, self._shifts, of_self)
         self._packed = self._repeat.packed_for(buffers["a"], buffers["b"])
         self._addresses = [x.data.ptr for x in buffers.values()]
-        if size := self._packed.scratch_bytes:
-            self._scratch = device.empty((size,), np.dtype(np.uint8))
-            if self._packed.zeroed_bytes:
-                self._scratch.fill(0)
-            self._addresses.append(self._scratch.data.ptr)
         if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 
@@ -57,10 +53,21 @@ class GpuExecution(Execution):
         """Where `run` launches, as the harness times it."""
         return current_queue()
 
+    @functools.cached_property
+    def _scratch(self) -> list[int]:
+        """The address of the scratch, if there is one, which is the execution's own."""
+        packed = self._packed
+        if not packed.numbers.scratch_bytes:
+            return []
+        self._memory = device.empty((packed.numbers.scratch_bytes,), np.dtype(np.uint8))
+        if packed.numbers.zeroed_bytes:
+            self._memory.fill(0)
+        return [self._memory.data.ptr]
+
     @property
     def extra_bytes(self) -> int:
         """Bytes of GPU memory beside the operands and the result."""
-        return self._packed.scratch_bytes
+        return self._packed.numbers.scratch_bytes
 
     def upload(self) -> None:
         """Read the operands anew: their values have changed on the host."""
@@ -69,7 +76,7 @@ class GpuExecution(Execution):
 
     def run(self) -> None:
         """Launch every step on the current stream."""
-        launch_all(self._packed, self._addresses, device.current_stream(), self._shifts)
+        launch_all(self._packed, [*self._addresses, *self._scratch], device.current_stream(), self._shifts)
 
     def wait(self) -> None:
         """Return when the current stream has done all of it."""

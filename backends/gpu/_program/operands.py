@@ -31,6 +31,8 @@ class GpuOperands:
 
     Attributes
     ----------
+    by_columns : dict
+        By the same names: whether a buffer lies by columns.
     buffers : dict
         ``{"a": ..., "b": ..., "c": ..., "out": ..., "which": ...}``, CuPy arrays; no c without a C, "which" is argk.
     is_uploaded : bool
@@ -51,10 +53,12 @@ class GpuOperands:
         self.takes_columns, self.is_triangle = takes_columns, is_triangle
         self.sizes = operands.out.shape[:-2]
         self._inputs = {name: _spread(x, self.sizes) for name, x in inputs.items() if x is not None}
-        self.buffers = {name: self._placed(name, x) for name, x in self._inputs.items()}
+        self.by_columns = {name: self._is_by_columns(name, x) for name, x in self._inputs.items()}
+        self.buffers = {name: self._placed(x, by_columns=self.by_columns[name]) for name, x in self._inputs.items()}
         self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
         self._out = operands.out
-        stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns("out", self._out))
+        self.by_columns["out"] = self._is_by_columns("out", self._out)
+        stays = is_on_device(self._out) and (self.by_columns["out"] or _has_contiguous_rows(self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
         if is_triangle and not is_on_device(self._out):  # all of it comes back, also what the product leaves as it is
             self.buffers["out"][...] = device.upload(self._out)
@@ -62,6 +66,7 @@ class GpuOperands:
         self._below = device.cupy().tri(self._out.shape[-2], dtype=np.bool_) if is_copied and is_triangle else None
         self._argk = argk
         if argk is not None:
+            self.by_columns["which"] = False
             self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
         written = [self._out] if argk is None else [self._out, argk]
         self.are_on_device = not self.is_uploaded and all(map(is_on_device, written))
@@ -98,11 +103,11 @@ class GpuOperands:
         x = self.buffers[name]
         if x is self.buffers["out"]:
             name = "out"  # a C that is the output
-        by_columns = self._is_by_columns(name, x)
-        across, along = (-1, -2) if by_columns else (-2, -1)
-        ld = x.strides[across] // x.itemsize if x.shape[across] > 1 else max(x.shape[along], 1)
-        is_aligned = x.data.ptr % _ALIGNMENT == 0 and all(step % _ALIGNMENT == 0 for step in x.strides[:-2])
-        return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else x.itemsize, by_columns, following, x.shape[along])
+        by_columns, strides, itemsize = self.by_columns[name], x.strides, x.itemsize
+        lines, line = x.shape[-1:-3:-1] if by_columns else x.shape[-2:]
+        ld = strides[-1 if by_columns else -2] // itemsize if lines > 1 else max(line, 1)
+        is_aligned = x.data.ptr % _ALIGNMENT == 0 and not any(step % _ALIGNMENT for step in strides[:-2])
+        return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else itemsize, by_columns, following, line)
 
     def batch(self, at_once: int) -> tuple[tuple[int, ...], dict[str, tuple[int, int]], list[tuple[int, ...]]]:
         """Return the batch in as few dimensions as possible, the longest `at_once` of them apart.
@@ -137,9 +142,9 @@ class GpuOperands:
         is_taken = name in self.takes_columns
         return is_taken and not _has_contiguous_rows(x) and _has_contiguous_rows(_transposed(x))
 
-    def _placed(self, name: str, x: Any) -> Any:
+    def _placed(self, x: Any, *, by_columns: bool) -> Any:
         """Return `x` on the GPU, in the memory order that kernels take; the array itself if it has that order there."""
-        if self._is_by_columns(name, x):
+        if by_columns:
             return x if is_on_device(x) else _transposed(_on_device(_transposed(x)))
         return _on_device(x)
 
@@ -163,9 +168,8 @@ def is_on_device(x: Any) -> bool:
 
 
 def _has_contiguous_rows(x: Any) -> bool:
-    rows, columns = x.shape[-2:]
-    is_unit = columns <= 1 or x.strides[-1] == x.itemsize
-    return bool(is_unit and (rows <= 1 or x.strides[-2] >= columns * x.itemsize))
+    (rows, columns), (across, along), itemsize = x.shape[-2:], x.strides[-2:], x.itemsize
+    return (columns <= 1 or along == itemsize) and (rows <= 1 or across >= columns * itemsize)
 
 
 def _on_device(x: Any) -> Any:

@@ -111,7 +111,7 @@ class Packing:
                 _functions[self._index, k] = function
         slots = _Slots()
         arguments = [tuple([slots.add(x) for x in step.arguments]) for step in program.steps]
-        values = [0] * slots.count
+        values: list[Any] = [0] * slots.count
         addresses = []
         scratch_bytes, zeroed_bytes, buffers = _lay_out(program, itemsizes)
         for x, slot in slots.of.items():
@@ -119,7 +119,7 @@ class Packing:
                 number, begin, itemsize = buffers[x.buffer]
                 addresses.append((slot, number, begin + x.offset * itemsize))
             else:
-                values[slot] = slots.symbols.get(x) or int.from_bytes(x, sys.byteorder)
+                values[slot] = slots.symbols[x] if x in slots.symbols else int.from_bytes(x, sys.byteorder)
         grids = tuple([_three(getattr(step, "grid", ())) for step in program.steps])
         self.numbers = Numbers(scratch_bytes, zeroed_bytes, tuple(values), tuple(addresses), grids, tuple(slots.maps))
         self._steps = [x.kernel if isinstance(x, Step) else x.load for x in program.steps], arguments
@@ -200,24 +200,18 @@ class PackedProgram:
 
     Attributes
     ----------
-    scratch_bytes, zeroed_bytes : int
-        As of `Numbers`.
+    numbers : Numbers
     """
 
     def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
-        packing = Packing(program, itemsizes)
-        self._set(packing, packing.numbers)
+        self._packing = Packing(program, itemsizes)
+        self.numbers = self._packing.numbers
 
-    @classmethod
-    def of(cls, packing: Packing, numbers: Numbers) -> PackedProgram:
+    def of(self, numbers: Numbers) -> PackedProgram:
         """Return a program that is packed alike, of other sizes."""
-        made = cls.__new__(cls)
-        made._set(packing, numbers)
-        return made
-
-    def _set(self, packing: Packing, numbers: Numbers) -> None:
-        self._launch, self._numbers = packing.launch, numbers
-        self.scratch_bytes, self.zeroed_bytes = numbers[:2]
+        other = object.__new__(PackedProgram)
+        vars(other).update(vars(self), numbers=numbers)
+        return other
 
     def launch(self, addresses: Sequence[int], stream: int) -> None:
         """Launch every step, by any thread.
@@ -229,7 +223,7 @@ class PackedProgram:
         stream : int
             Handle of a CUDA stream of the GPU on which this object was made.
         """
-        self._launch(self._numbers, addresses, stream)
+        self._packing.launch(self.numbers, addresses, stream)
 
 
 def launch_all(packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None) -> None:

@@ -83,18 +83,18 @@ def launch_with_scratch(
     packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None = None
 ) -> None:
     """Launch with a new block of scratch, if any; it belongs to the stream, or to the graph that captures the call."""
-    if not packed.scratch_bytes:
+    if not packed.numbers.scratch_bytes:
         launch_all(packed, addresses, stream, shifts)
         return
-    cuda, size = device.cupy().cuda, packed.scratch_bytes
+    cuda, size = device.cupy().cuda, packed.numbers.scratch_bytes
     is_captured = device.is_capturing(stream)
     if is_captured:
         address = cuda.runtime.mallocAsync(size, stream)  # a node of the graph, which thus owns the memory
     else:
         block = device.allocating(functools.partial(cuda.alloc, size), size)  # goes back to the pool at the end
         address = block.ptr
-    if packed.zeroed_bytes:
-        cuda.runtime.memsetAsync(address, 0, packed.zeroed_bytes, stream)
+    if packed.numbers.zeroed_bytes:
+        cuda.runtime.memsetAsync(address, 0, packed.numbers.zeroed_bytes, stream)
     launch_all(packed, [*addresses, address], stream, shifts)
     if is_captured:
         cuda.runtime.freeAsync(address, stream)

@@ -173,7 +173,7 @@ def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: i
         mma, more = F64, as_defines({"ACCUMULATE": to.accumulate, "IS_LONG": 0, "K_STEP": depth})
     more += as_defines({"PAIRS": is_aligned(out, itemsize), **({} if tail is None else {"IS_SPLIT": 1})})
     more += stagger_defines(plan)
-    if m % launch.bm == n % launch.bn == k % launch.bk == 0:
+    if not (m % launch.bm or n % launch.bn or k % launch.bk):
         edge = "whole"
     kernel = mma_kernel(mma._replace(depth=depth), launch, a, b, edge, more + triangle_defines(problem))
     split, shares = ((), 1) if tail is None else ((tail.rest, tail.depth), tail.shares)

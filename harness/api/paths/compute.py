@@ -23,7 +23,7 @@ from harness.api.paths.checks import (
 )
 from harness.api.paths.rows import rows_of
 from harness.api.paths.steps import ByProducts
-from harness.api.remembered.repeats import Recent
+from harness.api.remembered.recent import Recent
 from harness.errors import ProblemError
 from harness.interface import ALIGNMENT, Closure, Findings
 from harness.problem import Problem

@@ -10,14 +10,15 @@ A product that a CUDA graph is to capture must be remembered already: preparing 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness import arithmetic
 from harness.api.arrays import Arrays
+from harness.api.remembered import kinds
+from harness.api.remembered.recent import Recent
 from harness.dtypes import KINDS
 from harness.interface import ALIGNMENT, Prepared, Repeat
 from harness.operands import span
@@ -54,47 +55,6 @@ class _Entry(NamedTuple):
     dtypes: tuple[np.dtype[Any], ...]
     ranges: tuple[tuple[int, int], ...]
     fill: Any
-
-
-_T = TypeVar("_T")
-
-
-class Recent(Generic[_T]):
-    """The entries that were used last: half of `most` or more of them, and never more than `most`.
-
-    Two plain dictionaries, for threads: an OrderedDict is not safe while another one compares keys in Python.
-    """
-
-    def __init__(self, most: Callable[[], int]) -> None:
-        self._most = most
-        self._used: dict[Hashable, _T] = {}  # since `_before` was closed
-        self._before: dict[Hashable, _T] = {}
-
-    def __len__(self) -> int:
-        return len({**self._before, **self._used})
-
-    def get(self, key: Hashable) -> _T | None:
-        """Return the entry of `key`, or None."""
-        try:
-            entry = self._used.get(key)
-        except (TypeError, ValueError):  # an argument that cannot be hashed: checks say whether it is one
-            return None
-        if entry is None:
-            entry = self._before.get(key)
-            if entry is not None:
-                self.put(key, entry)
-        return entry
-
-    def put(self, key: Hashable, entry: _T) -> None:
-        """Keep an entry, in place of the former one of that key; none under a key that cannot be hashed."""
-        if len(self._used) >= self._most() // 2:
-            self._used, self._before = {}, self._used
-        with contextlib.suppress(TypeError, ValueError):
-            self._used[key] = entry
-
-    def clear(self) -> None:
-        """Drop every entry."""
-        self._used, self._before = {}, {}
 
 
 _entries = Recent[_Entry](lambda: MOST)
@@ -222,8 +182,9 @@ def remember(
 
 
 def forget() -> None:
-    """Forget every product."""
+    """Forget every product, and every kind of call."""
     _entries.clear()
+    kinds.forget()
 
 
 def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.api.arguments import Arguments
-from harness.api.remembered.repeats import Recent
+from harness.api.remembered.recent import Recent
 from harness.memory import on_free
 from harness.operands import Operands, span
 

@@ -32,39 +32,39 @@ class Rows:
         self.all = rows
         is_one = len(rows) == 1 and not rows[0].of_each
         self.only = Choice(rows[0].tile, 1) if is_one else None  # no other launch is thought of
-        self._sides = np.array([(x.bm, x.bn) for x in rows], np.float64).T.copy()
+        self._sides = np.array([float(x.bm) for x in rows]), np.array([float(x.bn) for x in rows])
         step_s = np.array([slower * x.area / x.rate for x in rows])
         together = np.array([x.together for x in rows], np.float64)
-        busy_s, tile_s = step_s * [x.busy for x in rows], step_s / [x.at_once for x in rows]
-        self._of_busy = busy_s / together, busy_s * costs.ends
-        self._of_all = tile_s, tile_s * together * costs.ends
-        most = [max(x.of_each, default=0) for x in rows]
-        self._most_shares = np.array([x.at_once for x in rows]) * most / together
-        self._least_s = busy_s * LEAST_TILES * [x.bk for x in rows]
-        more = [(x.together > 1) * costs.together_s + (x.cluster > 1) * costs.cluster_s for x in rows]
-        self._beside_s = np.array(more) + costs.wave_s
-        self._fetched = np.array([x.in_common / x.cluster + x.other for x in rows])
-        self._fold = np.array([x.area if x.of_each else math.inf for x in rows])
+        at_once, busy_s = np.array([x.at_once for x in rows]), step_s * [x.busy for x in rows]
+        tile_s, most = step_s / at_once, [max(x.of_each, default=0) for x in rows]
+        self._steps_s, self._ends_s = busy_s / together, busy_s * costs.ends
+        self._most_shares, self._least_s = at_once * most / together, busy_s * LEAST_TILES * [x.bk for x in rows]
+        self._beside_s = np.array([x.more_s for x in rows]) + costs.wave_s
+        # of each tile: its pairs, the addition of its shares, what it fetches; and that of each step of k
+        zeros, fold = np.zeros(len(rows)), [x.area if x.of_each else math.inf for x in rows]
+        self._of_tile = np.array((tile_s * together * costs.ends, fold, zeros))
+        self._of_step = np.array((tile_s, zeros, [x.fetched for x in rows]))
 
-    def bounds(self, m: int, n: int, k: int, model: Model) -> tuple[list[float], list[float]]:
+    def bounds(self, m: int, n: int, k: int, model: Model) -> tuple[list[float], list[float], list[int]]:
         """Return what pairs and fetches of each row add to `Model.memory` at least, by one share of k and by several.
 
-        A part of the second is the time to add up shares.
+        A part of the second is the time to add up shares. The numbers of the rows come last, by the lesser of both.
         """
-        fold_s, norm = model.fold_s / model.ragged, model.costs.norm
-        down, across = np.ceil(np.array(((m,), (n,))) / self._sides)
-        tiles = down * across
-        (step_s, ends_s), (all_s, all_ends_s) = self._of_busy, self._of_all
-        steps_s, of_all, fold = k * step_s, tiles * (k * all_s + all_ends_s), fold_s * tiles * self._fold
-        one = np.maximum(steps_s + ends_s, of_all)
-        of_steps = np.maximum(steps_s / np.maximum(FEW_SHARES[-1], self._most_shares / tiles), self._least_s)
-        of_each = np.maximum(of_steps + 2 * fold, 2 * np.sqrt(steps_s * fold)) + ends_s
-        several = np.maximum(of_each, of_all + 2 * fold)
-        joined = (model.ragged * np.array((one, several)) + self._beside_s) ** norm
+        norm = model.costs.norm
+        rows, columns = self._sides
+        tiles = np.ceil(m / rows) * np.ceil(n / columns)
+        of_all, fold, fetched = tiles * (self._of_tile + k * self._of_step)
+        fold *= model.fold_s / model.ragged
+        steps_s = k * self._steps_s
+        of_one = np.maximum(steps_s + self._ends_s, of_all)
+        of_steps = np.maximum(steps_s / np.maximum(self._most_shares / tiles, FEW_SHARES[-1]), self._least_s)
+        of_fold = 2 * fold
+        of_each = np.maximum(of_steps + of_fold, 2 * np.sqrt(steps_s * fold)) + self._ends_s
+        of_several = np.maximum(of_each, of_all + of_fold)
+        joined = (model.ragged * np.array((of_one, of_several)) + self._beside_s) ** norm
         if model.fetch:
-            joined += (model.fetch * k * tiles * self._fetched) ** norm
-        of_one, of_several = joined.tolist()
-        return of_one, of_several
+            joined += (model.fetch * fetched) ** norm
+        return *joined.tolist(), joined.min(0).argsort(kind="stable").tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +106,11 @@ class TileFamily:
         model, first, found = Model(self.costs, problem, device, is_alone=self.is_alone), len(rows.all), None
         least_s = math.inf if most_s is None else most_s
         budget, of_several = model.budgets(least_s)
-        one, several = rows.bounds(m, n, k, model)
-        for bound, number in sorted(zip(map(min, one, several), itertools.count())):
-            if bound > budget:
-                break
+        one, several, order = rows.bounds(m, n, k, model)
+        for number in order:
             is_one, are_several = one[number] <= budget, several[number] <= of_several
+            if not is_one and several[number] > budget:
+                break
             if is_one or are_several:
                 seconds, shares = model.of_row(rows.all[number], m, n, k, is_one, are_several)
                 if seconds < least_s or (seconds == least_s and number < first):
@@ -205,7 +205,8 @@ def _rows(
         at_once = device.alone(of_k * cluster) if has_clusters else device.multiprocessors
         is_shared = can_share and not (family.is_alone and of_k > 1)
         of_each = (*BLOCKS_OF_EACH, *(share * tile.blocks for share in OF_HELD)) if is_shared else ()
-        shape = (*sides, launch.bk, area, tile.rate, busy, tile.blocks, tile.is_transposed, in_common, other)
-        least = LEAST_TILES * launch.bk * of_k
-        rows.append(Row(tile, *shape, of_k, cluster, at_once, of_each, least))
+        shape = (*sides, launch.bk, area, tile.rate, busy, tile.blocks, tile.is_transposed)
+        least, fetched = LEAST_TILES * launch.bk * of_k, in_common / cluster + other
+        more_s = (of_k > 1) * family.costs.together_s + (cluster > 1) * family.costs.cluster_s
+        rows.append(Row(tile, *shape, of_k, cluster, at_once, of_each, least, fetched, more_s))
     return Rows(rows, family.costs, MEASURED.multiprocessors / device.speed[family.costs.speed])

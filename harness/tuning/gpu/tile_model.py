@@ -40,14 +40,14 @@ class Row(NamedTuple):
         Blocks of a multiprocessor that reach the rate: fewer take as long.
     held : int
     is_transposed : bool
-    in_common, other : int
-        Side of what the blocks of a cluster may share, and the other one.
     together, cluster, at_once : int
         Blocks that share k, or what they fetch; and those that have a multiprocessor each for themselves.
     of_each : tuple of float
         Blocks of a multiprocessor that shares may give; empty: no others than those of `together` share k.
     least : int
         Steps of k of each of several shares.
+    fetched, more_s : float
+        Elements that a block fetches for a step of k; time that its kind of cluster takes more [s].
     """
 
     tile: Tile
@@ -59,13 +59,13 @@ class Row(NamedTuple):
     busy: float
     held: int
     is_transposed: bool
-    in_common: int
-    other: int
     together: int
     cluster: int
     at_once: int
     of_each: tuple[float, ...]
     least: int
+    fetched: float
+    more_s: float
 
 
 class Model:
@@ -101,50 +101,53 @@ class Model:
         return (least_s - beside_s) ** norm * (1 + LEEWAY) - memory, of_several_s**norm * (1 + LEEWAY) - memory
 
     def of_row(self, row: Row, m: int, n: int, k: int, is_one: bool, are_several: bool) -> tuple[float, int]:
-        """Return the least time of a row, by one share or several [s], and their number; infinite: none."""
+        """Return the least time of a row, by one share or several [s], and their number; infinite: none.
+
+        The inner loop is most of a plan's time, so it holds what depends on the number of shares, and no more.
+        """
+        costs, norm, cluster, together = self.costs, self.costs.norm, row.cluster, row.together
         down, across = -(-m // row.bm), -(-n // row.bn)
         tiles, along = down * across, across if row.is_transposed else down
-        is_apart = self.is_alone and row.together > 1 and row.together * tiles > row.at_once
-        if is_apart or (row.cluster > 1 and along < row.cluster):
+        if (self.is_alone and together > 1 and together * tiles > row.at_once) or (cluster > 1 and along < cluster):
             return math.inf, 1
-        best_s, shares = self.seconds(row, tiles, along, k, 1) if is_one else math.inf, 1
-        if are_several and row.of_each and (most := k // row.least) > 1:
-            one_each = self.multiprocessors / (tiles * row.together)
-            for number in sorted({*FEW_SHARES[1:], *(math.floor(one_each * x) for x in row.of_each)}):
-                if 1 < number <= most:
-                    seconds = self.seconds(row, tiles, along, k, number)
-                    if seconds < best_s:
-                        best_s, shares = seconds, number
-        return best_s, shares
-
-    def seconds(self, row: Row, tiles: int, along: int, k: int, shares: int) -> float:
-        """Return the time of a launch [s]."""
-        costs, cluster, in_common = self.costs, row.cluster, row.in_common / row.cluster
-        count, steps_of_all = tiles, -(-k // row.bk)
-        if cluster > 1:
-            count = tiles // along * -(-along // cluster) * cluster
-        steps = -(-steps_of_all // row.together)
-        each = -(-steps // shares)
-        shares = -(-steps // each)
-        blocks, steps_of_each = shares * row.together * count, each * row.bk
-        waves, rest = divmod(blocks, row.at_once * row.held)
-        last = max(-(-rest // row.at_once), row.busy) if rest else 0
-        pairs = (waves * row.held + last) * row.area * (steps_of_each + costs.ends)
-        joined: float = (pairs * self.slower / row.rate + costs.wave_s * (waves + (rest > 0))) ** costs.norm
-        if self.fetch:
-            fetched = blocks * steps_of_each * (in_common + row.other)
-            if self.crosses or (costs.crossing != 1 and self._crosses(row)):
-                fetched *= costs.crossing
-            joined += (self.fetch * fetched) ** costs.norm
+        numbers = [1] if is_one else []
+        if are_several and row.of_each:
+            numbers += self._several(row, tiles, k // row.least)
+        bk, held, busy, at_once, ends, wave_s = row.bk, row.held, row.busy, row.at_once, costs.ends, costs.wave_s
+        of_share = together * (tiles // along * -(-along // cluster) * cluster if cluster > 1 else tiles)
+        steps_of_all = -(-k // bk)
+        steps, room = -(-steps_of_all // together), at_once * held
+        pair_s, beside, fetched_s = row.area * self.slower / row.rate, self.memory, self.fetch * row.fetched
+        if self.crosses or (costs.crossing != 1 and self._crosses(row)):
+            fetched_s *= costs.crossing
         if costs.asked_s:
             sectors = self.of_lines if row.is_transposed else self.of_short
-            joined += (along * steps_of_all * (costs.asked_s * sectors) / cluster) ** costs.norm
-        seconds: float = (joined + self.memory) ** (1 / costs.norm) + self.beside_s
-        if shares > 1:
-            seconds += costs.fold_s + self.fold_s * shares * tiles * row.area
-        if row.together > 1:
-            seconds += costs.together_s
-        return seconds + costs.cluster_s if cluster > 1 else seconds
+            beside += (along * steps_of_all * (costs.asked_s * sectors) / cluster) ** norm
+        fold_s, of_fold_s, best_s, best, before = costs.fold_s, self.fold_s * tiles * row.area, math.inf, 1, 0
+        for number in numbers:
+            each = -(-steps // number)
+            if each == before:  # as many shares as before
+                continue
+            before, shares, steps_of_each = each, -(-steps // each), each * bk
+            blocks = shares * of_share
+            waves, rest = divmod(blocks, room)
+            busiest: float = waves * held
+            if rest:
+                busiest += max(-(-rest // at_once), busy)
+                waves += 1
+            joined = (busiest * pair_s * (steps_of_each + ends) + wave_s * waves) ** norm
+            seconds = (joined + (fetched_s * blocks * steps_of_each) ** norm + beside) ** (1 / norm)
+            if shares > 1:
+                seconds += fold_s + of_fold_s * shares
+            if seconds < best_s:
+                best_s, best = seconds, number
+        return best_s + self.beside_s + row.more_s, best
+
+    def _several(self, row: Row, tiles: int, most: int) -> list[int]:
+        """Return numbers of shares, two to `most`, that are thought of."""
+        one_each, last = self.multiprocessors / (tiles * row.together), FEW_SHARES[-1]
+        more = sorted([x for each in row.of_each if last < (x := int(one_each * each)) <= most])
+        return [*FEW_SHARES[1 : max(most, 1)], *more]
 
     def _crosses(self, row: Row) -> bool:
         """Return whether rows of tiles of B begin within lines of memory."""
