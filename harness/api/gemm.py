@@ -133,12 +133,8 @@ def gemm(
         return result
     scalars = {"alpha": alpha, "beta": beta}
     try:
-        threads = check_threads(threads)
-        arguments = kinds.recall(options, operands, out) or kinds.remembered(
-            read_arguments("gemm", operands, as_semiring(semiring), **scalars, out=out, dtype=dtype, triangle=triangle),
-            options,
-            out,
-        )
+        semiring, threads = as_semiring(semiring), check_threads(threads)
+        arguments = read_arguments("gemm", operands, semiring, **scalars, out=out, dtype=dtype, triangle=triangle)
     except ProblemError as error:
         raise error.told_by("gemm") from None
     return _gemm(arguments, out, backend, threads, key, options)
@@ -150,7 +146,11 @@ def _recall(options: Hashable, operands: tuple[Any, ...], out: Any) -> Any:
     if kind is np.ndarray:
         results = staged.recall(options, operands, None if out is None else (out,))
         return results and results[0]
-    results = repeats.recall(options, operands, out) if kind in repeats.classes else None
+    if kind not in repeats.classes:
+        return None
+    results = repeats.recall(options, operands, out)
+    if results is None and kinds.prepared(options, operands, out):
+        results = repeats.recall(options, operands, out)
     return results and results[0]
 
 
@@ -181,7 +181,9 @@ def _gemm(
         if prepared is None:
             return result if out is None else out
         if arrays.on_device and not arguments.are_converted():
-            repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
+            operands = tuple(arguments.inputs.values())
+            if repeats.remember(options, prepared, arrays, operands, (target,), out):
+                kinds.remember(options, arguments, out, backend, count)
         elif not arrays.on_device and chosen.rereads_operands:
             plan, limited = prepared.plan, functools.partial(limited_to, count, chosen)
             outs = None if out is None else (out,)
@@ -231,20 +233,10 @@ def _compute(
             if not is_limited:  # only now: preparing may have loaded the library whose threads are meant
                 enter(stack, limited_to(count, backend))
                 is_limited = True
-            _run(prepared, one if arrays.on_device else None)
+            prepared.run_once()
     if target is not result:
         result[...] = target
     return prepared if is_at_once else None, target
-
-
-def _run(prepared: Prepared, operands: Operands | None) -> None:
-    """Compute once: with `operands` on a device as further calls do it, if these only need addresses."""
-    repeat = operands and prepared.repeat()
-    if operands and repeat and getattr(repeat, "takes_addresses", False):
-        inputs = (operands.a, operands.b) if operands.c is None else (operands.a, operands.b, operands.c)
-        repeat(*inputs, operands.out)
-    else:
-        prepared.run_once()
 
 
 def _adds_in_place(arguments: Arguments, backend: Backend, c: Any, out: Any) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -158,8 +156,7 @@ def make_plan(backend: Backend, problem: Problem, machine: Machine) -> Plan:
     PlanError
         If what it returns is no plan, or it tries to end the process; and as `Backend.plan` does.
     """
-    with _no_exit(backend, "plan"):
-        plan: object = backend.plan(problem, machine)
+    plan: object = _asked(backend, "plan", problem, machine)
     if not isinstance(plan, Plan):
         what = f"{backend.name}: its plan() returned {_shown(plan)}"
         raise _wrong(what, "a harness.plan.Plan", "return Plan(problem, machine.threads)")
@@ -174,19 +171,17 @@ def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
     PlanError
         If what it returns is no execution, or it tries to end the process; and as `Backend.prepare` does.
     """
-    with _no_exit(backend, "prepare"):
-        execution: object = backend.prepare(plan, operands)
+    execution: object = _asked(backend, "prepare", plan, operands)
     if not all(hasattr(execution, name) for name in ("run", "wait", "result")):
         what = f"{backend.name}: its prepare() returned {_shown(execution)}"
         raise _wrong(what, "an object with run, wait and result", "return HostExecution(operands, run)")
     return Prepared(plan, operands, execution)  # type: ignore[arg-type] # it has all methods
 
 
-@contextlib.contextmanager
-def _no_exit(backend: Backend, method: str) -> Iterator[None]:
-    """Raise PlanError in place of a backend's own `SystemExit`: it would end the program that wants a product."""
+def _asked(backend: Backend, method: str, *arguments: Any) -> object:
+    """Return what a method returns; raise PlanError for its `SystemExit`, which would end the caller's program."""
     try:
-        yield
+        return getattr(backend, method)(*arguments)
     except SystemExit as error:
         if is_to_end(error):
             raise

@@ -1,72 +1,100 @@
-"""Calls on a device that were checked for other sizes: so are those of all matrices that differ in sizes alone."""
+"""Products on a device of sizes that are new, where the same call was checked for others: prepared, and then recalled.
+
+Such a call differs from a checked one in nothing but the sizes and strides of its matrices. So it is enough that these
+fit each other, and what is prepared is remembered as if the product had been computed before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from harness.api.arguments import Arguments, order_of
 from harness.api.arrays import Arrays
-from harness.api.remembered.recent import Recent
-from harness.operands import shares_with_itself
+from harness.api.choice import choose
+from harness.api.limits import machine_of
+from harness.api.remembered import repeats
+from harness.interface import make_plan, prepare
+from harness.operands import Operands, shares_with_itself
 from harness.problem import Problem
-
-# Most kinds of calls that are remembered.
-MOST = 256
 
 
 class _Kind(NamedTuple):
-    """What a kind of call has in common: the kind of its arrays, and a product of other sizes."""
+    """What calls that differ in sizes have in common.
+
+    Attributes
+    ----------
+    arrays : Arrays
+    problem : Problem
+        Of any sizes.
+    backend : str
+    count : int or None
+        Threads.
+    """
 
     arrays: Arrays
     problem: Problem
+    backend: str
+    count: int | None
 
 
-_kinds = Recent[_Kind](lambda: MOST)
+def prepared(options: Hashable, operands: Sequence[Any], out: Any) -> bool:
+    """Prepare and remember a product of matrices of a kind that is known; return whether that could be done.
 
-
-def recall(options: Hashable, operands: dict[str, Any], out: Any) -> Arguments | None:
-    """Return the arguments of a call of matrices that is checked but for sizes; None: it is not, or they do not fit.
+    Where it could not, nothing was done, and the checks say what is wrong, if anything is.
 
     Parameters
     ----------
     options : hashable
         That of `repeats.options_of_gemm`.
-    operands : dict
+    operands : sequence of array
         a, b, and c if there is one.
     out : array or None
     """
     try:
-        kind = _kinds.get(_key(options, operands, out))
-        if kind is None:
+        kind = repeats.kinds.get(_key(options, operands, out))
+        problem = kind and _problem(kind.problem, operands, out)
+        return bool(kind and problem and _prepare(kind, problem, options, operands, out))
+    except Exception:  # noqa: BLE001 - whatever it is, the long way reports it
+        return False
+
+
+def remember(options: Hashable, arguments: Arguments, out: Any, backend: str, count: int | None) -> None:
+    """Remember the kind of a call that has been checked, if it is one of matrices, none of which is converted."""
+    problem, inputs = arguments.problem, arguments.inputs
+    is_plain = all(x.ndim == 2 for x in inputs.values()) and not problem.triangle and not arguments.are_converted()
+    if options is not None and is_plain:
+        kind = _Kind(arguments.arrays, problem, backend, count)
+        repeats.kinds.put(_key(options, tuple(inputs.values()), out), kind)
+
+
+def _key(options: Hashable, operands: Sequence[Any], out: Any) -> Hashable:
+    """Return all of a call but its sizes and strides."""
+    arrays = operands if out is None else (*operands, out)
+    return options, out is None, *[y for x in arrays for y in (x.__class__, x.dtype, x.data.device_id)]
+
+
+def _problem(like: Problem, operands: Sequence[Any], out: Any) -> Problem | None:
+    """Return the product of matrices, as `like` but for its sizes and layout; None: they do not fit."""
+    a, b, *others = operands
+    (m, k), (rows, n), written = a.shape, b.shape, "C"
+    if out is not None:
+        others.append(out)
+        written = order_of(out)
+        if written == "A" and shares_with_itself(out.shape, out.strides, out.itemsize):
             return None
-        (m, k), (rows, n) = operands["a"].shape, operands["b"].shape
-    except (TypeError, AttributeError, ValueError):  # no arrays, or no matrices, which the checks report
+    if k != rows or not (m and n and k) or any(x.shape != (m, n) for x in others):
         return None
-    c, of_out = operands.get("c"), "C" if out is None else order_of(out)
-    if k != rows or any(x is not None and x.shape != (m, n) for x in (c, out)) or kind.problem.triangle:
-        return None
-    if of_out == "A" and shares_with_itself(out.shape, out.strides, out.itemsize):
-        return None
-    layout = order_of(operands["a"]) + order_of(operands["b"]) + of_out
-    return Arguments(kind.arrays, operands, kind.problem.laid_out(layout, m=m, n=n, k=k), ())
+    return like.laid_out(order_of(a) + order_of(b) + written, m=m, n=n, k=k)
 
 
-def remembered(arguments: Arguments, options: Hashable, out: Any) -> Arguments:
-    """Return arguments that were checked, and remember the kind of their call, if it is one of matrices on a device."""
-    arrays = *arguments.inputs.values(), *(() if out is None else (out,))
-    is_plain = all(type(x) is arguments.arrays.module.ndarray and x.ndim == 2 for x in arrays)
-    if options is not None and arguments.arrays.on_device and is_plain:
-        _kinds.put(_key(options, arguments.inputs, out), _Kind(arguments.arrays, arguments.problem))
-    return arguments
-
-
-def forget() -> None:
-    """Forget every kind."""
-    _kinds.clear()
-
-
-def _key(options: Hashable, operands: dict[str, Any], out: Any) -> Hashable:
-    """Return all of a call but its sizes."""
-    of_arrays = [(name, x.__class__, x.dtype, x.data.device_id) for name, x in operands.items()]
-    return options, *of_arrays, None if out is None else (out.__class__, out.dtype, out.data.device_id)
+def _prepare(kind: _Kind, problem: Problem, options: Hashable, operands: Sequence[Any], out: Any) -> bool:
+    arrays, count = kind.arrays, kind.count
+    with arrays.in_force():
+        arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
+        backend = choose(problem, kind.backend, arrays, (), count)
+        result = arrays.empty((problem.m, problem.n), problem.dtype) if out is None else out
+        a, b, c = (*operands, None)[:3]
+        placed = Operands(a, b, c if problem.accumulate else None, result)
+        execution = prepare(backend, make_plan(backend, problem, machine_of(count)), placed)
+        return repeats.remember(options, execution, arrays, operands, (result,), out)

@@ -17,7 +17,6 @@ import numpy as np
 
 from harness import arithmetic
 from harness.api.arrays import Arrays
-from harness.api.remembered import kinds
 from harness.api.remembered.recent import Recent
 from harness.dtypes import KINDS
 from harness.interface import ALIGNMENT, Prepared, Repeat
@@ -58,6 +57,9 @@ class _Entry(NamedTuple):
 
 
 _entries = Recent[_Entry](lambda: MOST)
+
+# Kinds of products, of any sizes: `harness.api.remembered.kinds`.
+kinds = Recent[Any](lambda: MOST)
 
 # Classes of arrays of which products are remembered.
 classes: set[type] = set()
@@ -146,8 +148,8 @@ def recall_results_at(options: Hashable, operands: Sequence[Any], results: Seque
 
 def remember(
     options: Hashable, prepared: Prepared, arrays: Arrays, operands: Sequence[Any], results: Sequence[Any], out: Any
-) -> None:
-    """Remember a product that has been computed; does nothing if it cannot be repeated.
+) -> bool:
+    """Remember a product that has been computed, or prepared; return whether it can be repeated.
 
     Parameters
     ----------
@@ -163,28 +165,29 @@ def remember(
     problem = prepared.plan.problem
     repeat = prepared.repeat() if options is not None and is_plain and problem.pairs else None
     if repeat is None:
-        return
-    ranges = tuple(span(x.shape, x.strides, x.itemsize) for x in (*operands, results[0] if out is None else out))
+        return False
+    ranges = tuple([span(x.shape, x.strides, x.itemsize) for x in (*operands, results[0] if out is None else out)])
     dtypes = tuple(x.dtype for x in results)
     has_triangle = problem.triangle == "d"
     fill = problem.semiring.zero(problem.dtype) if has_triangle else None
     entry = _Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges, fill)
     is_aside = out is not None and out is not results[0]
     if is_aside and has_triangle:  # a copy of the whole result would write above the diagonal of `out`
-        return
+        return False
     try:
         _entries.put(_key(options, operands, None if is_aside else out), entry)
         if is_aside and _entries.get(key := _key(options, operands, out)) is None:
             _entries.put(key, entry._replace(repeat=None))
     except TypeError:  # an option is not hashable
-        return
+        return False
     classes.add(type(operands[0]))
+    return True
 
 
 def forget() -> None:
-    """Forget every product, and every kind of call."""
+    """Forget every product, and every kind of them."""
     _entries.clear()
-    kinds.forget()
+    kinds.clear()
 
 
 def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:
