@@ -169,10 +169,8 @@ class Problem:
     @property
     def lines(self) -> tuple[int, int, int]:
         """Elements of a line of A, of B and of the output as they lie: of a row, or in order ``F`` of a column."""
-        (m, n, k), sizes = (self.m, self.n, self.k), zip("abd", self.layout, strict=True)
-        of = {"a": (k, m), "b": (n, k), "d": (n, m)}
-        of_a, of_b, of_d = (of[name][order == "F"] for name, order in sizes)
-        return of_a, of_b, of_d
+        (m, n, k), (of_a, of_b, of_d) = (self.m, self.n, self.k), self.layout
+        return m if of_a == "F" else k, k if of_b == "F" else n, m if of_d == "F" else n
 
     def of_one(self) -> Problem:
         """Return the problem of one product of the batch."""

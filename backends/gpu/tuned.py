@@ -47,7 +47,7 @@ class Tuned(TunedRung):
             tiles, options = batched_tiles(real_product(problem), here)
             return Plan(problem, 1, options=options, launch=tiles)
         tiles, options = tuned_tiles(real_product(problem), here, by_panels=True)
-        return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture(), here)
+        return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture, here)
 
     def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:
         """Return the launches of one triangle, and the one that mirrors it; None where (x) does not commute."""

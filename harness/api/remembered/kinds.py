@@ -28,14 +28,13 @@ class _Kind(NamedTuple):
     problem : Problem
         Of any sizes.
     backend : str
-    count : int or None
-        Threads.
+    threads : int or None
     """
 
     arrays: Arrays
     problem: Problem
     backend: str
-    count: int | None
+    threads: int | None
 
 
 def prepared(options: Hashable, operands: Sequence[Any], out: Any) -> bool:
@@ -89,7 +88,7 @@ def _problem(like: Problem, operands: Sequence[Any], out: Any) -> Problem | None
 
 
 def _prepare(kind: _Kind, problem: Problem, options: Hashable, operands: Sequence[Any], out: Any) -> bool:
-    arrays, count = kind.arrays, kind.count
+    arrays, count = kind.arrays, kind.threads
     with arrays.in_force():
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         backend = choose(problem, kind.backend, arrays, (), count)

@@ -57,8 +57,12 @@ class Sizes(NamedTuple):
 
     def steps(self) -> tuple[int, int, int, int]:
         """Return the logarithms of all sizes in whole quarters of an octave, by which sizes are compared."""
-        m, n, k, products = (round(4 * math.log2(max(size, 1))) for size in self)
-        return m, n, k, products
+        m, n, k, products = self
+        return _steps(m), _steps(n), _steps(k), 0 if products == 1 else _steps(products)
+
+
+def _steps(size: int) -> int:
+    return round(4 * math.log2(size)) if size > 1 else 0
 
 
 def class_of(problem: Problem, threads: int | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -85,21 +86,22 @@ class Table:
     provenance: str = ""
     notice: str = ""
     _measured: dict[str, Measured[Times]] = field(default_factory=dict)
-    _near: dict[Hashable, Times] = field(default_factory=dict)
+    _near: dict[Hashable, tuple[Times, tuple[str, ...]]] = field(default_factory=dict)
 
-    def times(self, of_class: str, sizes: Sizes) -> Times:
-        """Return the times of the nearest measured sizes of that class; empty if none is near.
+    def times(self, of_class: str, sizes: Sizes) -> tuple[Times, tuple[str, ...]]:
+        """Return the times of the nearest measured sizes of that class, and their names by time; empty if none is near.
 
         A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a
         longer side then changes the time of every backend alike.
         """
         steps = sizes.steps()
-        times = self._near.get((of_class, steps))
-        if times is None:
+        found = self._near.get((of_class, steps))
+        if found is None:
             if len(self._near) >= _MOST_KEPT:
                 self._near.clear()
-            times = self._near[of_class, steps] = self._search(of_class, steps)
-        return times
+            times = self._search(of_class, steps)
+            found = self._near[of_class, steps] = times, tuple(sorted(times, key=lambda name: times[name]))
+        return found
 
     def _search(self, of_class: str, steps: tuple[int, ...]) -> Times:
         measured = self._measured.get(of_class)
@@ -129,11 +131,15 @@ def order(
     suits : callable
         Returns whether one of `static` counts; it is asked of those alone that may go first.
     """
-    times = next(filter(None, (table.times(of_class, sizes) for table in tables)), {})
-    by_time = sorted(times, key=lambda name: times[name])
-    close = (name for name in static if times.get(name, MARGIN * UNIT + 1) <= MARGIN * UNIT and suits(name))
-    first = next(close, None)
-    return tuple(by_time) if first is None else (first, *(name for name in by_time if name != first))
+    for table in tables:
+        times, by_time = table.times(of_class, sizes)
+        if not times:
+            continue
+        for first in static:
+            if times.get(first, math.inf) <= MARGIN * UNIT and suits(first):
+                return (first, *(name for name in by_time if name != first))
+        return by_time
+    return ()
 
 
 def sizes_of_others(

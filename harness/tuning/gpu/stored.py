@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
@@ -24,14 +26,14 @@ def kind(problem: Problem) -> str:
     return f"{8 * problem.dtype.itemsize}-bit {pair_kind}"
 
 
-def with_stored(plan: Plan, arch: str, device: Device) -> Plan:
-    """Return `plan` with the numbers stored for its kind and `arch`; unchanged if there are none, or `arch` is empty.
+def with_stored(plan: Plan, arch_of: Callable[[], str], device: Device) -> Plan:
+    """Return `plan` with the numbers stored for its kind and architecture; unchanged if there are none, or it is empty.
 
     Which tiles are left over, and how many blocks share them, follows from these. Numbers that make no legal plan
     together are ignored, as a damaged file is.
     """
     problem = plan.problem
-    if not arch or problem.m * problem.n < LARGE or plan.options.get("panels"):  # those are no tiles
+    if problem.m * problem.n < LARGE or plan.options.get("panels") or not (arch := arch_of()):  # those are no tiles
         return plan
     changed = tuning_stored.values(tuning_stored.Chip(arch)).get(kind(problem))
     if not changed:
