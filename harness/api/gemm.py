@@ -173,6 +173,9 @@ def _gemm(
             if len(known_shortcuts) >= MOST_SHORTCUTS:
                 known_shortcuts.clear()
             known_shortcuts[key] = limited_shortcut(shortcut, chosen, problem, backend, count), problem.dtype
+            taken = _take(shortcut, arguments, out)
+            if taken is not None:
+                return taken
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         with enough_memory("gemm", arguments):
             result = _new(arguments) if out is None else arrays.plain(out)
@@ -191,6 +194,15 @@ def _gemm(
                 options, arguments, outs, lambda operands: prepare(chosen, plan, operands).run_once, limited
             )
     return result if out is None else out
+
+
+def _take(shortcut: Shortcut, arguments: Arguments, out: Any) -> Any:
+    """Return the result by a shortcut, which spares the first call with other scalars all else; None: it takes none."""
+    inputs, dtype = arguments.inputs, arguments.problem.dtype
+    with enough_memory("gemm", arguments):
+        result = new_result(inputs["a"], inputs["b"], dtype) if out is None else out
+        others = [inputs["c"]] if "c" in inputs else []
+        return result if shortcut(inputs["a"], inputs["b"], result, *others) else None
 
 
 def _new(arguments: Arguments) -> Any:
