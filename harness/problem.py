@@ -169,8 +169,8 @@ class Problem:
     @property
     def lines(self) -> tuple[int, int, int]:
         """Elements of a line of A, of B and of the output as they lie: of a row, or in order ``F`` of a column."""
-        (m, n, k), (of_a, of_b, of_d) = (self.m, self.n, self.k), self.layout
-        return m if of_a == "F" else k, k if of_b == "F" else n, m if of_d == "F" else n
+        m, n, k, layout = self.m, self.n, self.k, self.layout
+        return m if layout[0] == "F" else k, k if layout[1] == "F" else n, m if layout[2] == "F" else n
 
     def of_one(self) -> Problem:
         """Return the problem of one product of the batch."""

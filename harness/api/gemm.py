@@ -148,9 +148,7 @@ def _recall(options: Hashable, operands: tuple[Any, ...], out: Any) -> Any:
         return results and results[0]
     if kind not in repeats.classes:
         return None
-    results = repeats.recall(options, operands, out)
-    if results is None and kinds.prepared(options, operands, out):
-        results = repeats.recall(options, operands, out)
+    results = repeats.recall(options, operands, out, kinds.prepared)
     return results and results[0]
 
 

@@ -37,10 +37,10 @@ class _Kind(NamedTuple):
     threads: int | None
 
 
-def prepared(options: Hashable, operands: Sequence[Any], out: Any) -> bool:
-    """Prepare and remember a product of matrices of a kind that is known; return whether that could be done.
+def prepared(options: Hashable, operands: Sequence[Any], out: Any) -> repeats.Entry | None:
+    """Prepare a product of matrices of a kind that is known, and return it, remembered; None: that cannot be done.
 
-    Where it could not, nothing was done, and the checks say what is wrong, if anything is.
+    The checks then say what is wrong, if anything is.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def prepared(options: Hashable, operands: Sequence[Any], out: Any) -> bool:
     try:
         kind = repeats.kinds.get(_key(options, operands, out))
         problem = kind and _problem(kind.problem, operands, out)
-        return bool(kind and problem and _prepare(kind, problem, options, operands, out))
+        return _prepare(kind, problem, options, operands, out) if kind and problem else None
     except Exception:  # noqa: BLE001 - whatever it is, the long way reports it
-        return False
+        return None
 
 
 def remember(options: Hashable, arguments: Arguments, out: Any, backend: str, count: int | None) -> None:
@@ -87,7 +87,9 @@ def _problem(like: Problem, operands: Sequence[Any], out: Any) -> Problem | None
     return like.laid_out(order_of(a) + order_of(b) + written, m=m, n=n, k=k)
 
 
-def _prepare(kind: _Kind, problem: Problem, options: Hashable, operands: Sequence[Any], out: Any) -> bool:
+def _prepare(
+    kind: _Kind, problem: Problem, options: Hashable, operands: Sequence[Any], out: Any
+) -> repeats.Entry | None:
     arrays, count = kind.arrays, kind.threads
     with arrays.in_force():
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")

@@ -10,7 +10,7 @@ A product that a CUDA graph is to capture must be remembered already: preparing 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from harness.semiring import Scalar
 MOST = 1024
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """A remembered product.
 
     Attributes
@@ -56,7 +56,7 @@ class _Entry(NamedTuple):
     fill: Any
 
 
-_entries = Recent[_Entry](lambda: MOST)
+_entries = Recent[Entry](lambda: MOST)
 
 # Kinds of products, of any sizes: `harness.api.remembered.kinds`.
 kinds = Recent[Any](lambda: MOST)
@@ -81,7 +81,12 @@ def options_of_argk(*, semiring: Any, backend: str, threads: Any) -> Hashable:
     return "gemm_argk", semiring, backend, threads, threads.__class__, arithmetic.is_native()
 
 
-def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple[Any, ...] | None:
+def recall(
+    options: Hashable,
+    operands: Sequence[Any],
+    out: Any = None,
+    prepared: Callable[[Hashable, Sequence[Any], Any], Entry | None] | None = None,
+) -> tuple[Any, ...] | None:
     """Compute a remembered product, and return its results; None: it is not remembered, and nothing was done.
 
     Parameters
@@ -92,6 +97,8 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple
         a, b, and c if there is one.
     out : array, optional
         Where the only result goes; None: results are new arrays.
+    prepared : callable, optional
+        Called with the same, it may prepare and remember a product that is not remembered.
 
     Raises
     ------
@@ -103,7 +110,9 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple
     except (TypeError, AttributeError):  # no key at all, which the checks report
         return None
     if entry is None:
-        return None
+        entry = prepared and prepared(options, operands, out)
+        if entry is None:
+            return None
     if entry.arrays.is_in_force():
         return _compute(entry, options, operands, out)
     with entry.arrays.in_force():
@@ -148,8 +157,8 @@ def recall_results_at(options: Hashable, operands: Sequence[Any], results: Seque
 
 def remember(
     options: Hashable, prepared: Prepared, arrays: Arrays, operands: Sequence[Any], results: Sequence[Any], out: Any
-) -> bool:
-    """Remember a product that has been computed, or prepared; return whether it can be repeated.
+) -> Entry | None:
+    """Remember a product that has been computed, or prepared, and return it; None: it cannot be repeated.
 
     Parameters
     ----------
@@ -161,27 +170,25 @@ def remember(
     out : array or None
         That of the call. If it is not the only result, it shares memory with an operand, and was copied to.
     """
-    is_plain = all(type(x) is arrays.module.ndarray for x in (*operands, *results))
-    problem = prepared.plan.problem
-    repeat = prepared.repeat() if options is not None and is_plain and problem.pairs else None
-    if repeat is None:
-        return False
-    ranges = tuple([span(x.shape, x.strides, x.itemsize) for x in (*operands, results[0] if out is None else out)])
-    dtypes = tuple(x.dtype for x in results)
-    has_triangle = problem.triangle == "d"
-    fill = problem.semiring.zero(problem.dtype) if has_triangle else None
-    entry = _Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges, fill)
+    plain, problem = arrays.module.ndarray, prepared.plan.problem
+    if options is None or not all([type(x) is plain for x in (*operands, *results)]) or not problem.pairs:  # noqa: C419
+        return None
+    repeat, has_triangle = prepared.repeat(), problem.triangle == "d"
     is_aside = out is not None and out is not results[0]
-    if is_aside and has_triangle:  # a copy of the whole result would write above the diagonal of `out`
-        return False
+    if repeat is None or (is_aside and has_triangle):  # a copy of all of it would write above the diagonal of `out`
+        return None
+    ranges = tuple([span(x.shape, x.strides, x.itemsize) for x in (*operands, results[0] if out is None else out)])
+    fill = problem.semiring.zero(problem.dtype) if has_triangle else None
+    dtypes = tuple([x.dtype for x in results])
+    entry = Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges, fill)
     try:
         _entries.put(_key(options, operands, None if is_aside else out), entry)
         if is_aside and _entries.get(key := _key(options, operands, out)) is None:
             _entries.put(key, entry._replace(repeat=None))
     except TypeError:  # an option is not hashable
-        return False
+        return None
     classes.add(type(operands[0]))
-    return True
+    return entry
 
 
 def forget() -> None:
@@ -190,7 +197,7 @@ def forget() -> None:
     kinds.clear()
 
 
-def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:
+def _compute(entry: Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:
     """Compute on the current device; return None if only products with another `out` are remembered."""
     if out is None:
         results = tuple([entry.arrays.empty(entry.shape, dtype) for dtype in entry.dtypes])
@@ -210,7 +217,7 @@ def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any
     return results
 
 
-def _overlaps(entry: _Entry, operands: Sequence[Any], out: Any) -> bool:
+def _overlaps(entry: Entry, operands: Sequence[Any], out: Any) -> bool:
     begin = out.data.ptr
     low, high = entry.ranges[-1]
     begin, end = begin + low, begin + high

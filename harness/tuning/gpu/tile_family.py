@@ -21,6 +21,9 @@ from harness.tuning.gpu.tile_model import BLOCKS_OF_EACH, FEW_SHARES, OF_HELD, M
 # Side of the tile of small products, and the longest side of such a product.
 SMALL_SIDE, SMALL = 32, 128
 
+# Most rows that are bounded one after the other.
+FEW_ROWS = 16
+
 # Fewest tiles along k of a share.
 LEAST_TILES = 2
 
@@ -43,6 +46,9 @@ class Rows:
         # of each tile: its pairs, the addition of its shares, what it fetches; and that of each step of k
         zeros, fold = np.zeros(len(rows)), [x.area if x.of_each else math.inf for x in rows]
         self._of_tile = np.array((tile_s * together * costs.ends, fold, zeros))
+        of_few: list[Any] = [*self._sides, self._steps_s, self._ends_s, tile_s, *self._of_tile[:2]]
+        of_few += [x.fetched for x in rows], self._most_shares, self._least_s, self._beside_s
+        self._few = [tuple(map(float, x)) for x in zip(*of_few, strict=True)]
         self._of_step = np.array((tile_s, zeros, [x.fetched for x in rows]))
 
     def bounds(self, m: int, n: int, k: int, model: Model) -> tuple[list[float], list[float], list[int]]:
@@ -51,6 +57,8 @@ class Rows:
         A part of the second is the time to add up shares. The numbers of the rows come last, by the lesser of both.
         """
         norm = model.costs.norm
+        if len(self.all) <= FEW_ROWS:
+            return self._bounds_of_few(m, n, k, model)
         rows, columns = self._sides
         tiles = np.ceil(m / rows) * np.ceil(n / columns)
         of_all, fold, fetched = tiles * (self._of_tile + k * self._of_step)
@@ -65,6 +73,21 @@ class Rows:
         if model.fetch:
             joined += (model.fetch * fetched) ** norm
         return *joined.tolist(), joined.min(0).argsort(kind="stable").tolist()
+
+    def _bounds_of_few(self, m: int, n: int, k: int, model: Model) -> tuple[list[float], list[float], list[int]]:
+        """Return the same of so few rows that arrays take longer than numbers."""
+        norm, ragged, fetch, last = model.costs.norm, model.ragged, model.fetch * k, FEW_SHARES[-1]
+        fold_s, of_one, of_several = 2 * model.fold_s / ragged, [], []
+        for bm, bn, step_s, ends_s, tile_s, tile_ends_s, fold, fetched, most, least_s, beside_s in self._few:
+            tiles = -(-m // bm) * -(-n // bn)
+            steps_s, of_all, of_fold = k * step_s, tiles * (k * tile_s + tile_ends_s), fold_s * tiles * fold
+            one, fetch_s = max(steps_s + ends_s, of_all), (fetch * tiles * fetched) ** norm
+            of_steps = max(steps_s / max(last, most / tiles), least_s)
+            of_each = max(of_steps + of_fold, math.sqrt(2 * steps_s * of_fold)) + ends_s
+            of_one.append((ragged * one + beside_s) ** norm + fetch_s)
+            of_several.append((ragged * max(of_each, of_all + of_fold) + beside_s) ** norm + fetch_s)
+        least = list(map(min, of_one, of_several))
+        return of_one, of_several, sorted(range(len(least)), key=least.__getitem__)
 
 
 @dataclass(frozen=True, eq=False)
