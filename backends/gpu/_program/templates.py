@@ -10,6 +10,7 @@ from backends.gpu._cuda import device
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.program import Call, Matrix, Program
 from backends.gpu._program.symbols import Recording
+from harness.interface import ALIGNMENT
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -17,10 +18,7 @@ from harness.problem import Problem
 Describe = Callable[..., tuple[Program, Program | None]]
 
 # Numbers of the programs of some sizes; None: they are described otherwise.
-_Template = tuple[Callable[..., Any], PackedProgram]
-
-# Elements of the loads by which lines are told apart from the first: by conditions they would be, one after the other.
-WHOLE = 4
+_Template = tuple[Callable[..., Any], PackedProgram | None]
 
 # Most kinds of products that a backend keeps, and most templates of one.
 _MOST, _MOST_OF_ONE = 1024, 64
@@ -36,7 +34,7 @@ class Templates:
 
     def __init__(self, describe: Describe) -> None:
         self._describe = describe
-        self._known: dict[Hashable, list[_Template] | None] = {}
+        self._known: dict[Hashable, tuple[_Template, ...]] = {}
 
     def find(self, plan: Plan, matrices: Sequence[Matrix], itemsizes: Mapping[str, int]) -> PackedProgram | None:
         """Return the program of a plan for matrices; None: it is to be described for these sizes alone.
@@ -44,35 +42,36 @@ class Templates:
         So it is if it is the first of its kind, if a library computes it, or if another program takes its place where
         B is A transposed.
         """
-        # what is described reads columns or rows, with gaps or without
-        problem, options = plan.problem.laid_out(plan.problem.layout.replace("A", "C")), plan.options
+        problem, options, alpha, beta = plan.problem, plan.options, plan.problem.alpha, plan.problem.beta
+        layout = problem.layout.replace("A", "C")  # what is described reads columns or rows, with gaps or without
         key = (
-            *(device.current_index(), plan.launch, *options, *options.values()),
+            *(device.current_index(), plan.launch, *options, *options.values(), layout),
             *(problem.semiring, problem.dtype, problem.operand_dtype, problem.accumulate, problem.triangle),
-            *(problem.layout, _exactly(problem.alpha), _exactly(problem.beta)),
-            *[(x.place, x.alignment, x.by_columns, x.ld % WHOLE == 0) for x in matrices],
-        )  # fmt: skip
-        templates = self._known.get(key, ())
-        if templates is None or not (problem.m and problem.n and problem.k):
-            return None
+            *(None if x is None else x.tobytes() for x in (alpha, beta)),  # zeros have signs
+            *[(x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0) for x in matrices],
+        )
+        templates = self._known.get(key)
         sizes = problem.m, problem.n, problem.k, *[x.ld for x in matrices]
-        for number, (numbers_of, packed) in enumerate(templates):
-            numbers = numbers_of(*sizes)
-            if numbers is not None:
-                if number:
-                    templates.insert(0, templates.pop(number))
-                return packed.of(numbers)
-        if templates == ():  # a program that comes once need not be described twice
+        if 0 in sizes:
+            return None
+        if templates is None:  # a program that comes once need not be described twice
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[key] = []
+            self._known[key] = ()
             return None
-        template = self._template(plan, problem, matrices, itemsizes, sizes) if len(templates) < _MOST_OF_ONE else None
-        if template is None:
-            self._known[key] = None
+        for template in templates:
+            numbers_of, packed = template
+            numbers = numbers_of(*sizes)
+            if numbers is not None:
+                if template is not templates[0]:
+                    self._known[key] = (template, *(x for x in templates if x is not template))
+                return packed and packed.of(numbers)
+        if len(templates) >= _MOST_OF_ONE:
             return None
-        templates.insert(0, template)
-        return template[1].of(template[0](*sizes))
+        template = self._template(plan, problem.laid_out(layout), matrices, itemsizes, sizes)
+        self._known[key] = (template, *templates)
+        numbers_of, packed = template
+        return packed and packed.of(numbers_of(*sizes))
 
     def _template(
         self,
@@ -81,8 +80,8 @@ class Templates:
         matrices: Sequence[Matrix],
         itemsizes: Mapping[str, int],
         sizes: tuple[int, ...],
-    ) -> _Template | None:
-        """Return the template of these sizes and others; None: there is none."""
+    ) -> _Template:
+        """Return the template of these sizes and others: without a program if they are described for each alone."""
         names = ("m", "n", "k", *(f"ld_{number}" for number in range(len(matrices))))
         recording = Recording(dict(zip(names, sizes, strict=True)))
         m, n, k, *lds = recording.symbols.values()
@@ -92,15 +91,14 @@ class Templates:
             for x, ld in zip(matrices, lds, strict=True)
         ]
         try:
-            program, of_self = self._describe(
-                _changed(plan, problem=problem.laid_out(problem.layout, m=m, n=n, k=k)), *symbols
-            )
-            if of_self is not None or any(isinstance(step, Call) for step in program.steps):
-                return None
-            packed = PackedProgram(program, itemsizes)
-            return recording.function(packed.numbers), packed
-        except Exception:  # noqa: BLE001 - what numbers raise too is raised by them
-            return None
+            of_symbols = problem.laid_out(problem.layout, m=m, n=n, k=k)
+            program, of_self = self._describe(_changed(plan, problem=of_symbols), *symbols)
+            if of_self is None and not any(isinstance(step, Call) for step in program.steps):
+                packed = PackedProgram(program, itemsizes)
+                return recording.function(packed.numbers), packed
+        except Exception:  # noqa: BLE001, S110 - what numbers raise too is raised by them
+            pass
+        return recording.function(()), None
 
 
 def _changed(x: Any, **fields: Any) -> Any:
@@ -108,8 +106,3 @@ def _changed(x: Any, **fields: Any) -> Any:
     changed = copy.copy(x)
     vars(changed).update(fields)
     return changed
-
-
-def _exactly(x: Any) -> bytes | None:
-    """Return a scalar as a key, where zeros have signs."""
-    return None if x is None else x.tobytes()
