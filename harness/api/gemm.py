@@ -119,8 +119,15 @@ def gemm(
                 check_imports("kernels")
                 raise
     elif a.__class__ is not _NUMPY and (library := libraries.library_of(a)) is not None:
-        rest = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend}
-        rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
+        rest = {
+            "semiring": semiring,
+            "alpha": alpha,
+            "beta": beta,
+            "backend": backend,
+            "threads": threads,
+            "dtype": library.dtype(dtype),
+            "triangle": triangle,
+        }
         if (uncompiled := library.uncompiled()) is not None:
             return uncompiled(gemm, a, b, c, out=out, **rest)
         return view_products.gemm_of(library, gemm, a, b, c, out, rest)

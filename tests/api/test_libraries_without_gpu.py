@@ -125,9 +125,12 @@ class Repeats(Spy):
         execution = super().prepare(plan, operands)
         self.prepared += 1
 
-        def repeat(a, b, out):
+        layouts = [(x.shape, x.strides, x.dtype) for x in (operands.a, operands.b, operands.out)]
+
+        def repeat(*pointers):
             self.where = sys.modules["cupy"].current, sys.modules["cupy"].stream
-            in_memory(out)[...] = in_memory(a) @ in_memory(b)
+            a, b, out = (in_memory(x.data.ptr, *layout) for x, layout in zip(pointers, layouts, strict=True))
+            out[...] = a @ b
 
         repeat.takes_addresses = self.takes_addresses
         execution.repeat = lambda: repeat
@@ -136,10 +139,10 @@ class Repeats(Spy):
     prepared = 0
 
 
-def in_memory(x):
-    """Return the array that lies where `x` says."""
-    span = sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)) + x.dtype.itemsize
-    return np.ndarray(x.shape, x.dtype, (ctypes.c_char * span).from_address(x.data.ptr), strides=x.strides)
+def in_memory(address, shape, strides, dtype):
+    """Return the array that lies there."""
+    span = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + dtype.itemsize
+    return np.ndarray(shape, dtype, (ctypes.c_char * span).from_address(address), strides=strides)
 
 
 @pytest.fixture

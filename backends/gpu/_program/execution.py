@@ -43,8 +43,8 @@ class GpuExecution(Execution):
         self._operands, buffers = operands, operands.buffers
         self._shifts = shifts if shifts is not None and len(shifts) != 1 else None
         self._repeat = GpuRepeat(program, operands, self._shifts, of_self)
-        self._packed = self._repeat.packed_for(buffers["a"], buffers["b"])
         self._addresses = [x.data.ptr for x in buffers.values()]
+        self._packed = self._repeat.packed_for(self._addresses)
         if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 

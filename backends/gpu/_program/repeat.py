@@ -53,14 +53,14 @@ class GpuRepeat:
             )
             placed = self._place(arrays)
             arrays = tuple(placed.buffers.values())
-        packed = self.packed_for(arrays[0], arrays[1], stream)
-        launch_with_scratch(packed, [x.data.ptr for x in arrays], stream, self._shifts)
+        addresses = [x.data.ptr for x in arrays]
+        launch_with_scratch(self.packed_for(addresses, stream), addresses, stream, self._shifts)
         if placed is not None:
             placed.result()
 
-    def packed_for(self, a: Any, b: Any, stream: int | None = None) -> PackedProgram:
-        """Return the program for such arrays; of a captured `stream` one that has been packed."""
-        number = int(len(self._programs) > 1 and a.data.ptr == b.data.ptr)
+    def packed_for(self, addresses: list[int], stream: int | None = None) -> PackedProgram:
+        """Return the program for arrays at these addresses; of a captured `stream` one that has been packed."""
+        number = int(len(self._programs) > 1 and addresses[0] == addresses[1])
         program = self._programs[number]
         if isinstance(program, PackedProgram):
             return program

@@ -48,7 +48,10 @@ class Templates:
             *(device.current_index(), plan.launch, *options, *options.values(), layout),
             *(problem.semiring, problem.dtype, problem.operand_dtype, problem.accumulate, problem.triangle),
             *(None if x is None else x.tobytes() for x in (alpha, beta)),  # zeros have signs
-            *[(x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0) for x in matrices],
+            *[
+                (x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0)
+                for x in matrices
+            ],
         )
         templates = self._known.get(key)
         sizes = problem.m, problem.n, problem.k, *[x.ld for x in matrices]

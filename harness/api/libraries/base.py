@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Hashable
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,21 +22,28 @@ Place = int | None
 _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13
 
 
-class Address:
-    """Where an array on a GPU begins, and how it lies: what a remembered product asks of an array of CuPy, but quicker.
+class Pointer:
+    """Where an array on a GPU begins: all that a product that is computed by addresses asks of an array of CuPy."""
 
-    Attributes are those of an array of CuPy. It is the holder of `ptr` and `device_id`, too.
-    """
+    __slots__ = ("ptr",)
 
-    __slots__ = ("device_id", "dtype", "ptr", "shape", "strides")
-
-    def __init__(self, dtype: Any, shape: Any, strides: tuple[int, ...], device_id: int, ptr: int) -> None:
-        self.dtype, self.shape, self.strides, self.device_id, self.ptr = dtype, shape, strides, device_id, ptr
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
 
     @property
-    def data(self) -> Address:
-        """Return itself."""
+    def data(self) -> Self:
+        """Return itself, the holder of `ptr`."""
         return self
+
+
+class Address(Pointer):
+    """The same, and how the array lies: what a remembered product is found by, as of an array of CuPy."""
+
+    __slots__ = ("device_id", "dtype", "shape", "strides")
+
+    def __init__(self, dtype: Any, shape: Any, strides: tuple[int, ...], device_id: int, ptr: int) -> None:
+        super().__init__(ptr)
+        self.dtype, self.shape, self.strides, self.device_id = dtype, shape, strides, device_id
 
 
 class Library:
@@ -54,7 +61,7 @@ class Library:
     spelling : tuple of (str, str)
         Patterns of remedies as NumPy and CuPy spell them, and what to write instead.
     has_addresses : bool
-        Whether `address` and `empty_like_itself` are there.
+        Whether `address`, `pointer`, `layout` and `maker` are there.
     """
 
     spelling: tuple[tuple[str, str], ...] = ()
@@ -94,6 +101,14 @@ class Library:
         """Return where `x`, which lies on the GPU `place`, begins, and how it lies."""
         raise NotImplementedError
 
+    def pointer(self, x: Any) -> int:
+        """Return where `x`, which lies on a GPU, begins."""
+        raise NotImplementedError
+
+    def layout(self, x: Any, pointer: int) -> Hashable:
+        """Return all of `x`, which begins there, that a product depends on beside its GPU."""
+        raise NotImplementedError
+
     def view(self, x: Any, place: Place) -> Any:
         """Return an array of NumPy or of CuPy with the memory of `x`; raises whatever either library raises."""
         module = np if place is None else cupy()
@@ -113,8 +128,8 @@ class Library:
         """Return what makes arrays such as `x`: its namespace of the array API, or the package."""
         return x.__array_namespace__() if hasattr(x, "__array_namespace__") else sys.modules[self.package]
 
-    def empty_like_itself(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Any:
-        """Return an uninitialised array of the library on a GPU."""
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Callable[[], Any]:
+        """Return what makes uninitialised arrays of the library on a GPU."""
         raise NotImplementedError
 
     def give(self, x: Any, place: Place, namespace: Any) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from harness.api.libraries.base import Address, Library, Place, type_name
 from harness.api.libraries.gpu import cupy, on_stream
 from harness.dtypes import dtype_name
 from harness.errors import ProblemError
+from harness.interface import ALIGNMENT
 
 
 class PyTorch(Library):
@@ -34,7 +36,6 @@ class PyTorch(Library):
         super().__init__("torch")
         self.name = "PyTorch"
         self._dtypes: dict[Any, Any] = {None: None}  # those of NumPy, by those of PyTorch
-        self._devices: dict[int, Any] = {}  # by number: to make one of each call's text takes longer
 
     def uncompiled(self) -> Callable[..., Any] | None:
         if not sys.modules["torch"].compiler.is_compiling():
@@ -125,19 +126,24 @@ class PyTorch(Library):
         size = dtype.itemsize
         return Address(dtype, x.shape, tuple([step * size for step in x.stride()]), place, x.data_ptr())
 
-    def empty_like_itself(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Any:
+    def pointer(self, x: Any) -> int:
+        pointer: int = x.data_ptr()
+        return pointer
+
+    def layout(self, x: Any, pointer: int) -> Hashable:
+        return x.dtype, x.shape, x.stride(), pointer % ALIGNMENT == 0
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Callable[[], Any]:
         torch = sys.modules["torch"]
-        device = self._devices.get(place)
-        if device is None:
-            device = self._devices[place] = torch.device("cuda", place)
-        return torch.empty(shape, dtype=getattr(torch, dtype_name(dtype)), device=device)
+        kind, device = getattr(torch, dtype_name(dtype)), torch.device("cuda", place)
+        return functools.partial(torch.empty, shape, dtype=kind, device=device)
 
     def makes_results(self, place: Place) -> bool:
         return place is not None
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: Place) -> Any:
         assert place is not None
-        return self.view(self.empty_like_itself(shape, dtype, place), place)
+        return self.view(self.maker(shape, dtype, place)(), place)
 
     def namespace(self, x: Any) -> Any:
         return sys.modules["torch"]

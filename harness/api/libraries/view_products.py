@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 from harness.api.libraries import Library
+from harness.api.libraries.base import Pointer
 from harness.api.libraries.gpu import cupy
 from harness.api.libraries.views import by_views
 from harness.api.remembered import repeats
@@ -23,38 +23,16 @@ def gemm_of(
 ) -> Any:
     """Return ``gemm(a, b, c, out=out, **options)``, where a is an array of `library`."""
     operands = (a, b) if c is None else (a, b, c)
+    quick = library.quick_place(operands if out is None else (*operands, out))
+    if quick is not None and quick[0] is not None and library.has_addresses:
+        makes_new = not options["triangle"] and options["dtype"] is None
+        results = _recall(library, quick[0], repeats.options_of_gemm(**options), operands, out, 1 if makes_new else 0)
+        if results is not None:
+            return results[0]
     arrays = dict(zip("abc", operands, strict=False))
     if out is not None:
         arrays["out"] = out
-    quick = library.quick_place(arrays.values())
-    if quick is not None and quick[0] is not None and library.has_addresses:
-        result = _recall(library, quick[0], operands, out, options)
-        if result is not None:
-            return result
     return by_views(gemm, library, arrays, options, form=_form, quick=quick)
-
-
-def _recall(library: Library, place: int, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
-    """Return the result of a product that is remembered, computed without a view; None: it takes views."""
-    addresses = [library.address(x, place) for x in operands]
-    result = out
-    if out is None:
-        result = _new(library, addresses, options, place)
-        if result is None:
-            return None
-    key = repeats.options_of_gemm(**options)
-    context, target, cls = library.in_force(place), library.address(result, place), cupy().ndarray
-    try:
-        if context is None:
-            is_done = repeats.recall_at(key, addresses, target, cls)
-        else:
-            with context:
-                is_done = repeats.recall_at(key, addresses, target, cls)
-    except TypeError:  # an option is not hashable, which the checks report
-        return None
-    if is_done and out is not None:
-        library.wrote(out)
-    return result if is_done else None
 
 
 def argk_of(
@@ -70,10 +48,69 @@ def argk_of(
         return _argk_into(library, gemm_argk, a, b, out, options)
     quick = library.quick_place((a, b))
     if quick is not None and quick[0] is not None and library.has_addresses:
-        results = _recall_argk(library, quick[0], (a, b), options)
+        results = _recall(library, quick[0], repeats.options_of_argk(**options), (a, b), None, len(NAMES))
         if results is not None:
             return results
     return by_views(gemm_argk, library, {"a": a, "b": b}, options, quick=quick)
+
+
+def _recall(
+    library: Library, place: int, options: Hashable, operands: tuple[Any, ...], out: Any, count: int
+) -> tuple[Any, ...] | None:
+    """Return the results of a product that is remembered, computed without a view; None: it takes views.
+
+    Without `out` they are `count` new arrays; 0: it takes views.
+    """
+    arrays = operands if out is None else (*operands, out)
+    pointers = [library.pointer(x) for x in arrays]
+    try:
+        key = options, len(operands), count, place, *map(library.layout, arrays, pointers)
+        known = repeats.elsewhere.get(key)
+        if known is None:
+            known = _find(library, place, options, operands, out, count)
+            if known is None:
+                return None
+            repeats.elsewhere.put(key, known)
+    except TypeError:  # an option is not hashable, which the checks report
+        return None
+    entry, makers = known
+    if out is None:
+        results = tuple([make() for make in makers])
+        pointers += [library.pointer(x) for x in results]
+    elif repeats.overlaps(entry, pointers[:-1], pointers[-1]):
+        return None
+    else:
+        results = (out,)
+    taken = [Pointer(x) for x in (*pointers[: entry.used], *pointers[len(operands) :])]
+    context = library.in_force(place)
+    if context is None:
+        entry.repeat(*taken)
+    else:
+        with context:
+            entry.repeat(*taken)
+    if out is not None:
+        library.wrote(out)
+    return results
+
+
+def _find(
+    library: Library, place: int, options: Hashable, operands: tuple[Any, ...], out: Any, count: int
+) -> tuple[Any, list[Callable[[], Any]]] | None:
+    """Return what is remembered of a product by addresses, and what makes new results; None: it takes views."""
+    addresses, cls, makers = [library.address(x, place) for x in operands], cupy().ndarray, []
+    target = None if out is None else library.address(out, place)
+    if out is None:
+        (a, b), dtypes = addresses[:2], (addresses[0].dtype, ARGK)[:count]
+        if not count or len(a.shape) != 2 or len(b.shape) != 2 or a.dtype != b.dtype:
+            return None
+        shape = a.shape[0], b.shape[1]
+        makers = [library.maker(shape, dtype, place) for dtype in dtypes]
+        if count == 1:  # `gemm` has a new array for its `out`
+            target = library.address(makers[0](), place)
+    entry = repeats.find_at(options, addresses, target, cls)
+    if entry is None or (count > 1 and (entry.shape, *entry.dtypes) != (shape, *dtypes)):
+        return None
+    return entry, makers
 
 
 def _argk_into(
@@ -89,32 +126,6 @@ def _argk_into(
     for x in out:
         library.wrote(x)
     return out
-
-
-def _recall_argk(library: Library, place: int, operands: tuple[Any, Any], options: dict[str, Any]) -> Any:
-    """Return both results of a product that is remembered, computed without a view; None: it takes views."""
-    addresses = [library.address(x, place) for x in operands]
-    product = _new(library, addresses, {"triangle": "", "dtype": None}, place)
-    if product is None:
-        return None
-    results = product, library.empty_like_itself(product.shape, ARGK, place)
-    targets, cls = [library.address(x, place) for x in results], cupy().ndarray
-    key = repeats.options_of_argk(**options)
-    context = library.in_force(place)
-    try:
-        with context or contextlib.nullcontext():
-            is_done = repeats.recall_results_at(key, addresses, targets, cls)
-    except TypeError:  # an option is not hashable, which the checks report
-        return None
-    return results if is_done else None
-
-
-def _new(library: Library, addresses: list[Any], options: dict[str, Any], place: int) -> Any:
-    """Return a new array for the product of matrices of one dtype; None: they are not, or it is more than that."""
-    a, b = addresses[:2]
-    if len(a.shape) != 2 or len(b.shape) != 2 or options["triangle"] or options["dtype"] is not None:
-        return None
-    return library.empty_like_itself((a.shape[0], b.shape[1]), a.dtype, place) if a.dtype == b.dtype else None
 
 
 def _form(views: dict[str, Any], options: dict[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:

@@ -61,6 +61,9 @@ _entries = Recent[Entry](lambda: MOST)
 # Kinds of products, of any sizes: `harness.api.remembered.kinds`.
 kinds = Recent[Any](lambda: MOST)
 
+# Products that are computed by addresses, by layouts of other libraries (`harness.api.libraries.view_products`).
+elsewhere = Recent[Any](lambda: MOST)
+
 # Classes of arrays of which products are remembered.
 classes: set[type] = set()
 
@@ -119,8 +122,8 @@ def recall(
         return _compute(entry, options, operands, out)
 
 
-def recall_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -> bool:
-    """Compute a remembered product by addresses on the current GPU; return False if it is not known, or needs arrays.
+def find_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -> Entry | None:
+    """Return a remembered product that is computed by addresses on the current GPU; None: it is not known, or is not.
 
     Parameters
     ----------
@@ -128,31 +131,16 @@ def recall_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -
         That of `options_of_gemm` or `options_of_argk`.
     operands : sequence of Address
         Of a, b, and c if there is one.
-    out : Address
+    out : Address or None
+        None: new arrays.
     cls : type
         Of the arrays that it is remembered for.
     """
-    entry = _entries.get((options, *[_layout_at(x, cls) for x in operands], _layout_at(out, cls)))
-    if entry is None or entry.repeat is None or not getattr(entry.repeat, "takes_addresses", False):
-        return False
-    if _overlaps(entry, operands, out):
-        return False
-    entry.repeat(*operands[: entry.used], out)
-    return True
-
-
-def recall_results_at(options: Hashable, operands: Sequence[Any], results: Sequence[Any], cls: type) -> bool:
-    """Compute a remembered product of several new results by addresses, as `recall_at`; results share no memory.
-
-    `results` are the addresses of new arrays without gaps; False if the product has others.
-    """
-    entry = _entries.get((options, *[_layout_at(x, cls) for x in operands], None))
-    if entry is None or entry.repeat is None or not getattr(entry.repeat, "takes_addresses", False):
-        return False
-    if entry.fill is not None or [(x.shape, x.dtype) for x in results] != [(entry.shape, x) for x in entry.dtypes]:
-        return False
-    entry.repeat(*operands[: entry.used], *results)
-    return True
+    of_out = None if out is None else _layout_at(out, cls)
+    entry = _entries.get((options, *[_layout_at(x, cls) for x in operands], of_out))
+    if entry is None or not getattr(entry.repeat, "takes_addresses", False):
+        return None
+    return entry if out is not None or entry.fill is None else None
 
 
 def remember(
@@ -195,6 +183,7 @@ def forget() -> None:
     """Forget every product, and every kind of them."""
     _entries.clear()
     kinds.clear()
+    elsewhere.clear()
 
 
 def _compute(entry: Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:
@@ -203,7 +192,7 @@ def _compute(entry: Entry, options: Hashable, operands: Sequence[Any], out: Any)
         results = tuple([entry.arrays.empty(entry.shape, dtype) for dtype in entry.dtypes])
         if entry.fill is not None:
             results[0].fill(entry.fill)
-    elif _overlaps(entry, operands, out):
+    elif overlaps(entry, [x.data.ptr for x in operands], out.data.ptr):
         entry.arrays.refuse_capture("out shares memory with an operand", "give an out with memory of its own")
         aside = recall(options, operands)
         if aside is not None:
@@ -217,12 +206,11 @@ def _compute(entry: Entry, options: Hashable, operands: Sequence[Any], out: Any)
     return results
 
 
-def _overlaps(entry: Entry, operands: Sequence[Any], out: Any) -> bool:
-    begin = out.data.ptr
+def overlaps(entry: Entry, operands: Sequence[int], out: int) -> bool:
+    """Return whether arrays at these addresses share memory with `out`."""
     low, high = entry.ranges[-1]
-    begin, end = begin + low, begin + high
-    for x, (low, high) in zip(operands, entry.ranges, strict=False):
-        address = x.data.ptr
+    begin, end = out + low, out + high
+    for address, (low, high) in zip(operands, entry.ranges, strict=False):
         if address + low < end and begin < address + high:
             return True
     return False
