@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -43,18 +43,16 @@ class Measured(Generic[Value]):
         """Yield the values near a point, that of the nearest first."""
         if not self._values or tuple([int(x // self._reach) for x in point[: len(_BESIDE[0])]]) not in self._cells:
             return
-        near, apart = self._near(point)
-        if len(near):
-            distances = apart.max(1) + apart.sum(1) / 100
-            yield self._values[near[distances.argmin()]]
-            for index in distances.argsort(kind="stable")[1:]:
-                yield self._values[near[index]]
-
-    def _near(self, point: Point) -> tuple[Any, Any]:
-        """Return the numbers of the points near one, and how far their coordinates are from its."""
         apart = np.abs(self._points - point)
-        near = np.flatnonzero(np.all(apart <= self._reach, axis=1))
-        return near, apart[near]
+        far = apart.max(1)
+        distances = far + apart.sum(1) / 100
+        nearest = int(distances.argmin())
+        if far[nearest] <= self._reach:  # then none that is near is nearer
+            yield self._values[nearest]
+        near = np.flatnonzero(far <= self._reach)
+        for index in near[distances[near].argsort(kind="stable")].tolist():
+            if index != nearest:
+                yield self._values[index]
 
     def within(self, point: Point, least: float) -> list[float]:
         """Return a point with coordinates that are no greater than all measured ones, or than `least`."""
