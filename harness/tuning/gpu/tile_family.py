@@ -128,6 +128,8 @@ class TileFamily:
             return 0, rows.only
         model, first, found = Model(self.costs, problem, device, is_alone=self.is_alone), len(rows.all), None
         least_s = math.inf if most_s is None else most_s
+        if least_s <= model.beside_s:
+            return None
         budget, of_several = model.budgets(least_s)
         one, several, order = rows.bounds(m, n, k, model)
         for number in order:
