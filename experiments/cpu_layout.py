@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments._parts.call_task import GEMM, NUMPY, contender
 from experiments._parts.peers import ONE, SUBJECT, thread_counts
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, needs_many_cores, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -100,6 +100,7 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=8, seconds=20, processes=5, precision=0.01),
     },
     order=14,
+    is_asked=needs_many_cores,
     goals=(
         Goal(GEMM, 1.0, NUMPY, {"role": ("call",)}),
         Goal(OWN, 1.7, "a @ b.T"),

@@ -10,7 +10,17 @@ from harness.analysis import rates
 from harness.analysis.findings.sentences import LEAST, Finding, Measure
 from harness.analysis.findings.sizes import first_size
 from harness.analysis.ragged_sizes import extra_work
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, backend_contender, product_case
+from harness.experiment import (
+    Budget,
+    Case,
+    Contender,
+    Experiment,
+    Figure,
+    Json,
+    backend_contender,
+    needs_many_cores,
+    product_case,
+)
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.store.store import Cell
@@ -120,4 +130,5 @@ EXPERIMENT = Experiment(
         "full": Budget(rounds=5, seconds=0.7, processes=3, precision=0.02),
     },
     order=20,
+    is_asked=needs_many_cores,
 )

@@ -185,6 +185,18 @@ def test_example(source, tmp_path, monkeypatch, stored_results):
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
+def test_the_readme_has_short_sentences_of_one_number_each():
+    text = (ROOT / "README.md").read_text()
+    for no_prose in (r"^```.*?^```$", r"<!--.*?-->", r"^(?:#|!\[|\|).*?$", r"(?<=\])\(.*?\)"):
+        text = re.sub(no_prose, "", text, flags=re.DOTALL | re.MULTILINE)
+    sentences = re.split(r"(?<=[.:?!])[\s*]+|\n\s*(?:- |\n)", text)
+    # float32, n=64, AVX-512 and H200 are names
+    numbers = {sentence: re.findall(r"(?<![\w=.-])\d[\d.,]*(?![\w-])", sentence) for sentence in sentences}
+    assert len([one for one, found in numbers.items() if len(found) > 1]) <= 3
+    assert [one for one in sentences if len(re.findall(r"\S*\w\S*", one)) > 25] == []
+    assert sum(map(len, numbers.values())) > 9
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path):
     text = FENCE.sub("", path.read_text())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +104,17 @@ def of_figure(figure: Figure, of: Shown) -> str:
     return (found and (_nothing_decided(figure, of) or found.sentence + _too_many(figure, of))) or ""
 
 
+def in_brief(figure: Figure, of: Shown) -> str:
+    """Return what `of_figure` does, by `Finding.brief`."""
+    found = finding(figure, of)
+    return (found and (_nothing_decided(figure, of) or found.brief + _too_many(figure, of))) or ""
+
+
+def with_range(figure: Figure, of: Shown) -> str:
+    """Return what `of_figure` does, and the second sentence."""
+    return ". ".join(filter(None, [of_figure(figure, of), range_of_figure(figure, of)]))
+
+
 def finding(figure: Figure, of: Shown) -> Finding | None:
     """Return what the cells of a figure have found, as data."""
     if figure.name not in of.found:
@@ -198,15 +209,17 @@ def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:
     return next(filter(None, (_answer(figure, experiment, cells) for figure in experiment.figures)), "")
 
 
-def by_name(experiment: Experiment, cells: Sequence[Cell], *, with_range: bool = False) -> dict[str, str]:
+def by_name(
+    experiment: Experiment, cells: Sequence[Cell], say: Callable[[Figure, Shown], str] = of_figure
+) -> dict[str, str]:
     """Return what an experiment has found, by its name, and what each of its figures has, by theirs."""
-    found = {f.name: _answer(f, experiment, cells, with_range=with_range) for f in experiment.figures}
+    found = {figure.name: _answer(figure, experiment, cells, say) for figure in experiment.figures}
     return {**found, experiment.name: next(filter(None, found.values()), "")}
 
 
-def _answer(figure: Figure, experiment: Experiment, cells: Sequence[Cell], *, with_range: bool = False) -> str:
+def _answer(
+    figure: Figure, experiment: Experiment, cells: Sequence[Cell], say: Callable[[Figure, Shown], str] = of_figure
+) -> str:
     """Return the finding of a figure; none of one without its subject: older runs were about another backend."""
     of = shown(figure, experiment.name, cells)
-    if _lacks_subject(figure, of) or not (found := of_figure(figure, of)):
-        return ""
-    return ". ".join(filter(None, [found, range_of_figure(figure, of) if with_range else ""]))
+    return "" if _lacks_subject(figure, of) else say(figure, of)

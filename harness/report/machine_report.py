@@ -183,7 +183,7 @@ def _section(
     more = ", ".join([*links, f"[{rates.plural(len(rows), 'cell')}]({CELLS})"])
     known = caveats.of_section(recorded, unsure, _roofs(experiment, cells))
     body = pictures or ([] if links or left_out else [tables.table(experiment, _some(rows))])
-    finding = answers.by_name(experiment, cells, with_range=True)[experiment.name]
+    finding = answers.by_name(experiment, cells, answers.with_range)[experiment.name]
     details = [answers.details_of_figure(f, answers.shown(f, experiment.name, cells)) for f in experiment.figures]
     return "\n\n".join(
         [

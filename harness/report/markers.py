@@ -20,8 +20,8 @@ def write_tables(
     """Rewrite what stands in `page` between the markers of an experiment.
 
     ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it,
-    or a figure of that name, has found, with its range, as an item of a list; between indented markers, within the item
-    that they stand in. Markers of experiments without cells are left alone.
+    or a figure of that name, has found, in brief, as an item of a list; between indented markers, within the item that
+    they stand in. Markers of experiments without cells are left alone.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def write_tables(
         if experiment.name not in measured:
             continue
         of = f" of {slug}" if slug else ""
-        for name, finding in answers.by_name(experiment, cells, with_range=True).items():
+        for name, finding in answers.by_name(experiment, cells, answers.in_brief).items():
             if f"<!-- finding {name}{of}:" in text:
                 in_item = re.search(rf"^ +<!-- finding {re.escape(name + of)}:begin", text, re.MULTILINE)
                 sentence = f"{'' if in_item else '- '}{finding}." if finding else ""

@@ -198,7 +198,8 @@ def test_the_second_sentence_stands_below_a_title_and_in_pages():
     assert spread
     assert answers.below_title(figure, of) == f"{figure.title}. {spread}"
     assert answers.by_name(EXPERIMENTS["vs_peers"], own)["vs_peers"] == title
-    assert answers.by_name(EXPERIMENTS["vs_peers"], own, with_range=True)["vs_peers"] == f"{title}. {spread}"
+    in_full = answers.by_name(EXPERIMENTS["vs_peers"], own, answers.with_range)
+    assert in_full["vs_peers"] == f"{title}. {spread}"
 
 
 OFF = (-0.9, 0.2, 0.7, -0.4, 1.0, -0.1, -0.8, 0.5, 0.3, -0.6)  # of a spread, by sample

@@ -11,6 +11,7 @@ from harness.analysis.findings.sentences import (
     LOSS,
     MEAN,
     MEDIAN,
+    MOST,
     PART,
     PAYS,
     SPEED,
@@ -90,6 +91,14 @@ def cell(n=64, samples=8, **axes):
 )
 def test_a_sentence_has_one_number_and_the_range_stands_in_a_second_one(finding, sentence, spread):
     assert (finding.sentence, finding.spread) == (sentence, spread)
+
+
+def test_in_brief_a_mean_does_not_count_what_it_is_over():
+    said = "cpu-simd is {} times as fast as MKL ({})"
+    for pick, number, place in ((MEAN, "1.00", "geometric mean"), (MOST, "2.00", "n=2")):
+        assert Finding("cpu-simd", SPEED, values(0.5, 2.0), "MKL", pick).brief == said.format(number, place)
+    assert Finding("cpu-simd", SPEED, values(2.0), "MKL", MEAN).brief == said.format("2.00", "n=1")
+    assert nothing("why", ()).brief == "why"
 
 
 def test_few_others_are_named_and_of_many_the_ends():

@@ -114,10 +114,19 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """The sentence, with one number."""
+        """The sentence, with one number, and what a mean is over."""
+        return self._said(*self._number())
+
+    @property
+    def brief(self) -> str:
+        """The sentence, which of a mean does not count what it is over: all its numbers are the one."""
+        number, place = self._number()
+        is_mean = self.pick in (MEAN, MEDIAN) and len(self.values) > 1
+        return self._said(number, self.pick if is_mean else place)
+
+    def _said(self, number: str, place: str) -> str:
         if self.plain:
             return self.plain
-        number, place = self._number()
         does = verb(self.subject, self.measure.singular, self.measure.plural)
         said = f"{self.subject} {does} {self.measure.words.format(number, over=self.over)}"
         said = f"over {self.scope}, {said}" if self.scope else said
@@ -147,9 +156,9 @@ class Finding:
     @property
     def headline(self) -> tuple[str, str]:
         """The number, with its interval if it is of one cell, and what it means."""
-        if self.plain:
-            return "", ""
         number, place = self._number()
+        if self.plain:
+            return number, place
         value = self._picked
         if value is not None and not value.words and value.number.low < value.number.high:
             number += f" [{', '.join(map(self.measure.write, value.number[1:]))}]"
@@ -165,6 +174,8 @@ class Finding:
 
     def _number(self) -> tuple[str, str]:
         """Return the number of the sentence, and where it holds."""
+        if self.plain:
+            return "", ""
         if (value := self._picked) is not None:
             return value.words or self.measure.write(value.number.estimate), _where(value, [])
         mean = {MEAN: geometric_mean, MEDIAN: median}[self.pick]([value.number.estimate for value in self.values])
