@@ -98,22 +98,6 @@ def is_told(output: str, experiment: str) -> bool:
     return found is not None and Path(found[2]).is_file()
 
 
-def test_a_run_ends_with_what_came_out_the_figure_and_what_to_do_next(tmp_path):
-    places = ["--preset", "smoke", "--results", str(tmp_path / "results"), "--figures", str(tmp_path / "figures")]
-    told = harness("run", "cold_caches", *places)
-    assert is_told(told.stdout, "cold_caches")
-    (command,) = re.findall(r"^next +\S+ -m harness (.+)$", told.stdout, re.MULTILINE)
-    written = harness(*command.split(), "--allow-dirty")
-    assert written.returncode == 0, written.stderr
-    *_, report, figures, last = written.stdout.splitlines()
-    assert Path(report.split()[1]).is_file()
-    assert Path(figures.split()[1], "cold_caches.svg").is_file()
-    assert last.startswith("next ")
-    quiet = harness("run", "cold_caches", *places[:4]).stdout
-    assert "\ncold_caches: " in quiet
-    assert ".svg" not in quiet
-
-
 def test_a_run_of_some_contenders_prints_what_no_report_shows(results, in_process, tmp_path):
     (path,) = results[0].glob("*/smoke/ladder.jsonl")
     whole = tmp_path / path.relative_to(results[0])
@@ -425,11 +409,13 @@ def test_a_broken_pipe_is_quiet():
     assert reader.stderr == ""
 
 
-def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_path):
-    command = [sys.executable, "-m", "harness", "run", "cold_caches", "--preset", "smoke", "--results", str(tmp_path)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_an_interrupted_run_goes_on_and_ends_with_what_came_out_the_figure_and_what_to_do_next(tmp_path):
+    results = tmp_path / "results"
+    command = ["run", "cold_caches", "--preset", "smoke", "--results", str(results)]
+    program = [sys.executable, "-m", "harness", *command]
+    process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("*/smoke/cold_caches.jsonl")):
+    while not list(results.glob("*/smoke/cold_caches.jsonl")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -437,12 +423,23 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_pa
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "what is finished is kept" in stderr
-    again_drawn = f"-m harness plot --preset smoke --machine this --results {tmp_path}"
+    again_drawn = f"-m harness plot --preset smoke --machine this --results {results}"
     assert again_drawn in stderr.replace("\n", " ")
     assert "Traceback" not in stderr
-    again = harness(*command[3:])
+    again = harness(*command, "--figures", str(tmp_path / "figures"))
     assert again.returncode == 0
     assert "resuming the run" in again.stderr
+    assert is_told(again.stdout, "cold_caches")
+    (listed,) = re.findall(r"^next +\S+ -m harness (.+)$", again.stdout, re.MULTILINE)
+    written = harness(*listed.split(), "--allow-dirty")
+    assert written.returncode == 0, written.stderr
+    *_, report, figures, last = written.stdout.splitlines()
+    assert Path(report.split()[1]).is_file()
+    assert Path(figures.split()[1], "cold_caches.svg").is_file()
+    assert last.startswith("next ")
+    quiet = harness(*command).stdout
+    assert "\ncold_caches: " in quiet
+    assert ".svg" not in quiet
 
 
 @pytest.mark.parametrize("fresh", [[], ["--fresh"]])

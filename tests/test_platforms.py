@@ -123,10 +123,8 @@ def test_the_fake_has_nothing_of_linux(program):
 def test_the_harness_measures_on_a_faked_macos(tmp_path):
     listed = _printed("darwin", "-m", "harness", "list")
     assert all(name in listed for name in ("cpu-naive", "cpu-simd", "gpu-tensor-core"))
-    checked = _printed("darwin", "-m", "harness", "check", "cpu-numpy")
-    assert ", 0 failed" in checked
     places = ["--results", str(tmp_path / "results"), "--figures", str(tmp_path / "figures"), "--allow-dirty"]
-    ladder = _printed("darwin", "-m", "harness", "run", "ladder", "--preset", "smoke", "--no-draw", *places)
+    ladder = _printed("darwin", "-m", "harness", "run", "ladder", "--preset", "smoke", "--only", "cpu-simd", *places)
     assert "FAILED" not in ladder
     assert "not seen here, so that no verdict knows of it: processor time that a host takes" in ladder
     recorded = _printed("darwin", "-m", "harness", "results", "--preset", "smoke", *places[:2])

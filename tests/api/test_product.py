@@ -469,7 +469,8 @@ def test_any_byte_but_0_of_a_bool_is_true(name: str, backend: str, rng: np.rando
     semiring = Semiring.of(*name.split("_"))
     one = bools_of_any_byte(rng, (1,), share=1)[0] if semiring.one(np.dtype(bool)) else False
     how: dict[str, Any] = {"semiring": semiring, "backend": backend}
-    for m, n, k in ((1, 1, 1), (1, 40, 33), (40, 1, 33), (9, 70, 0), (33, 66, 31)):
+    sizes = ((1, 1, 1), (1, 40, 33), (40, 1, 33), (9, 70, 0), (33, 66, 31))
+    for m, n, k in sizes if backend == "cpu-simd" else sizes[-1:]:  # other shapes are other kernels of cpu-simd alone
         a, b, c = (bools_of_any_byte(rng, shape) for shape in ((m, k), (k, n), (m, n)))
         if registry.find(backend).declines(Problem(m, n, k, semiring, a.dtype, accumulate=True)):
             continue

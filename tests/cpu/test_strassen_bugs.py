@@ -5,9 +5,11 @@ import pytest
 
 from harness import Operands, Problem, VerificationError
 from harness.proof.verify import verify
+from tests._support.pairs import pairs
 from tests._support.strassen_products import BACKEND, compute, plan_of, whole_numbers
 
 SUMS = tuple("S1 S2 S3 S4 T1 T2 T3 T4 C11 U2 U3 U4 C12 C21 C22".split())
+DTYPES, LEVELS = ("float32", "float64"), (1, 2)
 LOST_EDGES = ("last row of A", "last column of A", "last column of B", "last row of B")
 
 
@@ -53,24 +55,24 @@ def halves(size):
     return slice(None, size // 2), slice(size // 2, None)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("levels", [1, 2])
-class TestPlantedBugs:
-    SIZES = (131, 137, 1031)
+def judged(dtype, levels, bug):
+    problem = Problem(131, 137, 1031, dtype=np.dtype(dtype))
+    operands = Operands.generate(problem, 1)
+    extra = BACKEND.extra_error(plan_of(problem, -(-131 // 2**levels)), operands)
+    return verify(problem, operands, model(operands.a, operands.b, levels, bug), seed=1, extra_error=extra)
 
-    def judged(self, dtype, levels, bug):
-        problem = Problem(*self.SIZES, dtype=np.dtype(dtype))
-        operands = Operands.generate(problem, 1)
-        extra = BACKEND.extra_error(plan_of(problem, -(-131 // 2**levels)), operands)
-        return verify(problem, operands, model(operands.a, operands.b, levels, bug), seed=1, extra_error=extra)
 
-    def test_the_model_without_a_bug_passes(self, dtype, levels):
-        assert "of the bound for ordinary sums plus" in self.judged(dtype, levels, None)
+@pytest.mark.parametrize(("bug", "dtype", "levels"), pairs((*SUMS, *LOST_EDGES), DTYPES, LEVELS))
+def test_a_wrong_sign_and_a_lost_edge_are_caught(bug, dtype, levels):
+    with pytest.raises(VerificationError):
+        judged(dtype, levels, bug)
 
-    @pytest.mark.parametrize("bug", [*SUMS, *LOST_EDGES])
-    def test_a_wrong_sign_and_a_lost_edge_are_caught(self, dtype, levels, bug):
-        with pytest.raises(VerificationError):
-            self.judged(dtype, levels, bug)
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("levels", LEVELS)
+class TestTheModel:
+    def test_passes_without_a_bug(self, dtype, levels):
+        assert "of the bound for ordinary sums plus" in judged(dtype, levels, None)
 
     def test_the_kernels_are_the_model(self, dtype, levels):
         problem = Problem(53, 49, 61, dtype=np.dtype(dtype))

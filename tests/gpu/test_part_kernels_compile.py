@@ -63,9 +63,11 @@ def test_orders_in_memory_compile(along_memory):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", ("float64", "float32"))
-@pytest.mark.parametrize("options", ({}, {"gate": "off"}, {"gate": "statistic"}, {"gate": "certified"}), ids=str)
-def test_passes_around_products_of_residues_compile(options, dtype):
+@pytest.mark.parametrize(("dtype", "options"), (
+    ("float64", {}), ("float32", {"gate": "off"}),
+    ("float64", {"gate": "statistic"}), ("float32", {"gate": "certified"}),
+), ids=str)  # fmt: skip
+def test_passes_around_products_of_residues_compile(dtype, options):
     problem = Problem(1000, 1001, 999, dtype=np.dtype(dtype), accumulate=True, alpha=2.0, beta=3.0)
     plan = ozaki.Ozaki().plan(problem, detect()).override(options)
     a, b, c, out = (Matrix(Place(name), ld) for name, ld in (("a", 999), ("b", 1001), ("c", 1001), ("out", 1001)))

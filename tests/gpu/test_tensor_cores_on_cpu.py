@@ -223,13 +223,11 @@ NARROW_SIZES = ((5, 140, 200), (40, 300, 131), (300, 9, 70), (130, 40, 264), (1,
 
 @pytest.mark.parametrize("launch", NARROW, ids=lambda launch: f"{launch.bm}x{launch.bn}x{launch.stages}")
 def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
-    products, turn = [], NARROW.index(launch)
-    for number in {turn % len(NARROW_SIZES), (turn + 2) % len(NARROW_SIZES)}:  # each with another C, is another kernel
-        size = NARROW_SIZES[number]
-        scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
-        shares = 1 if launch.bm < min(size[0], 64) else 1 + number % 3
-        products.append(begin_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares))
-    together(*products)
+    number = NARROW.index(launch) % len(NARROW_SIZES)  # in turn: tiles differ little, and each is another kernel
+    size = NARROW_SIZES[number]
+    scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
+    shares = 1 if launch.bm < min(size[0], 64) else 1 + number % 3
+    compute_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -85,13 +85,14 @@ def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., Non
 def assembly_of(kernel: Any, *, vectorizes: bool = True, joins_lanes: bool = False) -> str:
     """Return the assembly of a kernel that `jit` compiled for one signature, with that of its parallel loops.
 
-    Numba compiles it anew: code that was loaded from the cache cannot be inspected. The switches are those of `jit`.
+    Code that was loaded from the cache cannot be inspected: Numba compiles it anew, by the same switches as `jit`.
     """
-    fresh = numba.jit(**kernel.targetoptions)(kernel.py_func)
     (signature,) = kernel.signatures
-    with _vectorizers(loops=vectorizes, lanes=joins_lanes):
-        fresh.compile(signature)
-    assembly: str = fresh.inspect_asm(signature)
+    if kernel.stats.cache_hits:
+        kernel = numba.jit(**kernel.targetoptions)(kernel.py_func)
+        with _vectorizers(loops=vectorizes, lanes=joins_lanes):
+            kernel.compile(signature)
+    assembly: str = kernel.inspect_asm(signature)
     return assembly
 
 
