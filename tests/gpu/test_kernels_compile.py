@@ -97,16 +97,17 @@ def test_operands_of_float32_with_sums_of_float64_compile():
 def test_tuned_tiles_spill_nothing(semiring, dtype):
     for shares in (1, 5):
         for kernel in kernels("gpu-tuned", semiring, dtype, 4096, shares=shares):
+            assert dict(kernel.defines)["IS_SPLIT"] == str(int(shares > 1))
             taken = check(kernel, "sm_90")
             blocks = int(dict(kernel.defines)["BLOCKS"])
             assert taken.registers * blocks * int(np.prod(kernel.block)) <= REGISTERS
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(
-    ("semiring", "dtype"), (("plus_times", "float32"), ("min_plus", "float32"), ("min_plus", "float64"))
-)
-@pytest.mark.parametrize("side", (8, 16, 31, 64))
+@pytest.mark.parametrize(("semiring", "dtype", "side"), (
+    ("plus_times", "float32", 8), ("plus_times", "float32", 31), ("min_plus", "float32", 16),
+    ("min_plus", "float32", 64), ("min_plus", "float64", 8), ("min_plus", "float64", 64),
+))  # fmt: skip
 def test_batches_spill_nothing(semiring, dtype, side):
     problem = Problem(side, side, side, SEMIRINGS[semiring], np.dtype(dtype), batch=(500,))
     operands = (Matrix(Place(name), side, next=(0, side * side)) for name in ("a", "b", "out"))
@@ -114,14 +115,6 @@ def test_batches_spill_nothing(semiring, dtype, side):
     assert step.kernel.function == ("gemm" if side > 32 else "products")
     (taken,) = resources(compile_kernel(step.kernel.stem, step.kernel.defines, "sm_90")).values()
     assert taken.spill_bytes == 0
-
-
-@needs_nvrtc
-@pytest.mark.parametrize(("semiring", "dtype"), KINDS[:3])
-def test_blocks_that_share_tiles_spill_nothing(semiring, dtype):
-    for kernel in kernels("gpu-tuned", semiring, dtype, 4096, shares=5):
-        assert dict(kernel.defines)["IS_SPLIT"] == "1"
-        check(kernel, "sm_90")
 
 
 @needs_nvrtc
@@ -230,9 +223,15 @@ with ThreadPoolExecutor(4) as pool:
     assert done.stdout.split() == ["4"], done.stderr
 
 
+VECTOR_KINDS = (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16"))
+VECTOR_SIZES = ((4097, 1, 4097), (1, 4097, 4097), (1, 33, 4097), (10**6, 1, 33))
+
+
 @needs_nvrtc
-@pytest.mark.parametrize(("semiring", "dtype"), (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16")))
-@pytest.mark.parametrize("size", ((4097, 1, 4097), (1, 4097, 4097), (1, 33, 4097), (10**6, 1, 33)))
+@pytest.mark.parametrize(
+    ("semiring", "dtype", "size"),
+    [(*kind, size) for i, kind in enumerate(VECTOR_KINDS) for size in VECTOR_SIZES[i % 2 :: 2]],
+)
 def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
     """Two blocks of a multiprocessor at least: the rules of tuning.gpu.matrix_vector count on them."""
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype))
@@ -245,10 +244,9 @@ def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
 
 @needs_nvrtc
 @pytest.mark.parametrize("name", ("thread", "cached", "reduce", "grid", "scatter"))
-@pytest.mark.parametrize("semiring", ("plus_times", "max_min"))
-def test_matrix_vector_rungs_compile(name, semiring):
+def test_matrix_vector_rungs_compile(name):
     rung = RUNGS[f"gpu-mv-{name}"]
-    for dtype in ("float64", "uint8"):
+    for semiring, dtype in (("plus_times", "float64"), ("max_min", "uint8")):
         problem = Problem(300, 1, 200, SEMIRINGS[semiring], np.dtype(dtype), alpha=3, accumulate=True)
         for kernel in rung.kernels_of(rung.plan(problem, detect())):
             compiled = resources(compile_kernel(kernel.stem, kernel.defines, "sm_80"))
