@@ -132,6 +132,7 @@ def _mixed_kernels() -> list[object]:
         if entry.backend and "mixed" in entry.backend.takes and entry.unavailable() is None
         for narrow, wide in mixed_dtypes()
         if not _is_on_ranks(entry) or (entry.name, narrow.name) == (WITH_EVERY_KIND, MIXED_ON_RANKS)
+        if not isinstance(entry.backend, Composite) or narrow.name == MIXED_ON_RANKS
     ]
 
 
