@@ -57,6 +57,7 @@ WINGS = {
     "linalg": {"api"},
     "contraction": {"api"},
     "torch": {"api"},
+    "sequences": {"api", "torch", "tuning"},
     "api": {"tuning"},
     "timing": {"stats"},
     "store": {"stats"},
@@ -75,6 +76,7 @@ NEVER = {
     "linalg": {"run", "timing", "store"},
     "contraction": {"run", "timing", "store"},
     "torch": {"run", "timing", "store"},
+    "sequences": {"run", "timing", "store"},
     "proof": {"tuning"},
     "backends": set(WINGS) - {"tuning"},
     "strategies": set(WINGS) - {"tuning", "distributed", "api"},
@@ -101,6 +103,7 @@ FLOORS = {
         "_ladder",
         "_simd",
         "_log_sum _mixed _argk _strassen _paths",
+        "_sequences",
         "_batch",
     ),
     "gpu": (

@@ -47,6 +47,7 @@ from backends.cpu._paths.bits import BitClosure
 from backends.cpu._paths.block import build_close_block, build_mirror
 from backends.cpu._paths.closure import HostClosure, Tables
 from backends.cpu._paths.halves import Halves, Square
+from backends.cpu._sequences.run import prepare_steps
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.block_tracker import BLOCK
@@ -61,7 +62,7 @@ from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.dtypes import dtype_name, is_bool
 from harness.errors import PlanError
-from harness.interface import Backend, Closure, Execution, HostExecution, Nest, Shortcut
+from harness.interface import Backend, Closure, Execution, HostExecution, Nest, Shortcut, Steps
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
@@ -233,6 +234,14 @@ class Simd(Backend):
             )
 
         return HostClosure(problem, prepare)
+
+    def prepare_steps(
+        self, problem: Problem, keeps: str = "", *, is_relative: bool = False, is_traced: bool = False
+    ) -> Steps | None:
+        """Compute all steps by one generated kernel, a thread a sequence."""
+        if self.missing() or self.declines(problem) or is_bool(problem.dtype):
+            return None
+        return prepare_steps(problem.semiring, problem.dtype, keeps, is_relative, is_traced)
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""

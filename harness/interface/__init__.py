@@ -9,7 +9,17 @@ import numpy as np
 
 from harness.errors import PlanError
 from harness.interface.abilities import Abilities, Shortcut
-from harness.interface.execution import ALIGNMENT, Closure, DeviceQueue, Execution, Findings, HostExecution, Repeat
+from harness.interface.execution import (
+    ALIGNMENT,
+    Closure,
+    DeviceQueue,
+    Execution,
+    Findings,
+    HostExecution,
+    Repeat,
+    Stepped,
+    Steps,
+)
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands, write_result
@@ -30,6 +40,8 @@ __all__ = [
     "Prepared",
     "Repeat",
     "Shortcut",
+    "Stepped",
+    "Steps",
     "make_plan",
     "prepare",
 ]

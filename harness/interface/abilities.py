@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.interface.execution import Closure, Execution
+from harness.interface.execution import Closure, Execution, Steps
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
@@ -202,6 +202,27 @@ class Abilities:
             predecessors. It is called with any arrays of these sizes, by several threads at once. If its attribute
             ``takes_bits = True`` says so, graphs of bools also come as (..., n, bytes) arrays of uint8 without
             `before`: eight edges each, the lowest bit first, and zeros after the last.
+        """
+        return None
+
+    def prepare_steps(
+        self, problem: Problem, keeps: str = "", *, is_relative: bool = False, is_traced: bool = False
+    ) -> Steps | None:
+        """Prepare all steps of sequences in one call, or return None: they are made of products.
+
+        A step is ``x[t] = (x[t - 1] (x) A[t - 1]) (x) e[t]``, and the first ``x[0] = initial (x) e[0]``. Sequence b has
+        ``lengths[b]`` steps, at the positions from ``firsts[b]``. Arguments of equal values may have strides of 0.
+
+        Parameters
+        ----------
+        problem : Problem
+            The product of all states by one matrix.
+        keeps : str
+            Which states are returned: "" none, "before" e is combined with them, or "after" it.
+        is_relative : bool
+            Whether states of logarithms are returned less a number that is their own at each t.
+        is_traced : bool
+            Whether paths are returned, where (+) selects.
         """
         return None
 

@@ -76,6 +76,31 @@ class Findings(NamedTuple):
 Closure = Callable[[Any, Any], Findings]
 
 
+class Stepped(NamedTuple):
+    """What the steps of B sequences give, see `Abilities.prepare_steps`.
+
+    Attributes
+    ----------
+    states : (B, T, S) array or None
+        After each step; the semiring's zero beyond the end of a sequence.
+    last : (B, S) array
+        The states after the last step, without `offsets`. Undefined for a sequence of no steps.
+    offsets : (B,) array of float64
+        What was taken off the last states, over logarithms; else zeros.
+    paths : (B, T) array of int32 or None
+        States of a best path, of equal ones those of the smallest number; -1 beyond the end.
+    """
+
+    states: Any
+    last: Any
+    offsets: Any
+    paths: Any
+
+
+# Takes initial (B, S), transition (B, T - 1, S, S) and emission (B, T, S), of any strides, lengths and firsts (B,).
+Steps = Callable[[Any, Any, Any, np.ndarray, np.ndarray], Stepped]
+
+
 class HostExecution(Execution):
     """A product on the host, complete in `operands.out` when `run` returns.
 

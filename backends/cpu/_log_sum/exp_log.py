@@ -69,18 +69,23 @@ def exp_scale(dtype: np.dtype[Any], exponent: int) -> tuple[Any, Any]:
 
 
 class Elementary:
-    """Instructions on scalars of one dtype, float32 or float64, which `builder` appends."""
+    """Instructions on scalars of one dtype, float32 or float64, or on vectors of `lanes`, which `builder` appends."""
 
-    def __init__(self, builder: Builder, dtype: np.dtype[Any]) -> None:
-        self._b, self.dtype, self._form = builder, dtype, _FORMATS[dtype.name]
+    def __init__(self, builder: Builder, dtype: np.dtype[Any], lanes: int = 0) -> None:
+        self._b, self.dtype, self._form, self._lanes = builder, dtype, _FORMATS[dtype.name], lanes
         self.element, self._word = element_type(dtype), ir.IntType(8 * dtype.itemsize)
+        if lanes:
+            self.element, self._word = (ir.VectorType(kind, lanes) for kind in (self.element, self._word))
         self._digits = int(np.finfo(dtype).nmant)
         # the bits of sqrt(1/2), where the mantissas of an exponent begin here
         self._root = int(dtype.type(math.sqrt(0.5)).view(self._form.integer))
 
     def number(self, value: float) -> ir.Constant:
         """Return a constant, rounded to the dtype."""
-        return ir.Constant(self.element, float(self.dtype.type(value)))
+        return self._constant(self.element, float(self.dtype.type(value)))
+
+    def _constant(self, kind: Any, value: float) -> ir.Constant:
+        return ir.Constant(kind, [value] * self._lanes if self._lanes else value)
 
     def exp(self, x: Value, scale: Value, floor: Value, rest: Value | None = None) -> Value:
         """Return e^x times the power of two that `exp_scale` gave; 0 below `floor`. For x < 1; NaN stays.
@@ -176,17 +181,19 @@ class Elementary:
 
     def _power_of_two(self, t: Value) -> Value:
         """Return 2^(t - t0 - bias) of ``t = t0 + an integer``, t0 the format's `round_to_integer`."""
-        return self._number_of(self._b.shl(self._bits(t), self._word(self._digits)))
+        return self._number_of(self._b.shl(self._bits(t), self._constant(self._word, self._digits)))
 
     def _exponent_of(self, x: Value) -> Value:
         """Return e of ``x = 2^e f`` as a float, converted by an addition, which every SIMD width has."""
         b, magic = self._b, self._form.round_to_integer
-        e = b.ashr(b.sub(self._bits(x), self._word(self._root)), self._word(self._digits))
+        e = b.ashr(
+            b.sub(self._bits(x), self._constant(self._word, self._root)), self._constant(self._word, self._digits)
+        )
         magic_bits = int(self.dtype.type(magic).view(self._form.integer))
-        return b.fsub(self._number_of(b.add(e, self._word(magic_bits))), self.number(magic))
+        return b.fsub(self._number_of(b.add(e, self._constant(self._word, magic_bits))), self.number(magic))
 
     def _mantissa_of(self, x: Value) -> Value:
         """Return f of ``x = 2^e f``, from 1 / sqrt(2) to sqrt(2)."""
         b, mask = self._b, (1 << self._digits) - 1
-        f = b.and_(b.sub(self._bits(x), self._word(self._root)), self._word(mask))
-        return self._number_of(b.add(f, self._word(self._root)))
+        f = b.and_(b.sub(self._bits(x), self._constant(self._word, self._root)), self._constant(self._word, mask))
+        return self._number_of(b.add(f, self._constant(self._word, self._root)))

@@ -64,10 +64,11 @@ def declare(builder: Builder, name: str, result: Any, arguments: Sequence[Any]) 
 
 
 def call_on_floats(builder: Builder, name: str, *values: Value) -> Value:
-    """Call LLVM's function `name` of scalars of one floating-point type, without regard to the sign of zero."""
-    scalar = values[0].type
-    width = 64 if scalar == ir.DoubleType() else 32
-    function = declare(builder, f"llvm.{name}.f{width}", scalar, [scalar] * len(values))
+    """Call LLVM's function `name` of scalars or vectors of one floating-point type; the sign of zero is free."""
+    kind = values[0].type
+    lanes, element = (f"v{kind.count}", kind.element) if isinstance(kind, ir.VectorType) else ("", kind)
+    width = 64 if element == ir.DoubleType() else 32
+    function = declare(builder, f"llvm.{name}.{lanes}f{width}", kind, [kind] * len(values))
     return builder.call(function, values, fastmath=() if name == "fmuladd" else ("nsz",))
 
 

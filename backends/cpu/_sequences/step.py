@@ -1,0 +1,378 @@
+"""One sequence, as instructions: ``x := (x (x) A[t]) (x) e[t]`` for every t, of a vector of S states.
+
+    loop  t over the length of the sequence
+          one A, logaddexp  w[i] = 2^h exp(x[i]);  s[j] = log(sum_i w[i] P[i, j] / 2^2h) + c[j];  P = 2^h exp(A - c)
+    loop  q over j by GROUP vectors, in registers
+    loop  p over i: one term of each                             s[j] (+)= x[p] (x) A[p, j], and p if it is better
+          settle            x[j] = s[j] (x) e[t, j], from which the largest is taken off and kept in float64
+
+So over max_plus and logaddexp_plus states never grow, and float32 keeps its digits however long the sequence is.
+
+Sums of exponentials are exact where nothing underflows: if all that is not -inf is narrow, or the sum is above the
+limit of `_log_sum.scaling.Scale`. Vectors with another lane are computed term by term, as where A changes::
+
+    s[j] = log(sum_p exp(x[p] + A[p, j] - top[j])) + top[j],  top[j] = max_p x[p] + A[p, j]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+from backends.cpu._log_sum.exp_log import Elementary, exp_scale
+from backends.cpu._log_sum.scaling import Scale
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.operators import Operations
+from backends.cpu._vector.scalar import WORD, ScalarCode
+from backends.cpu._vector.unit import find_unit
+from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import is_float
+
+# The table of a run: sizes; addresses, and their strides in bytes by sequence, step and row (`_sequences.run`).
+WORDS = """
+    states lengths firsts offsets work work_row initial initial_row
+    transition transition_row transition_step transition_line factors tops scale
+    emission emission_row emission_step out out_row out_step pointers pointers_row pointers_step
+""".split()
+GROUP = 4  # vectors of sums side by side: they hide the latency of an addition
+_DOUBLE = ir.DoubleType()
+
+
+class Form(NamedTuple):
+    """What a kernel is compiled for.
+
+    Attributes
+    ----------
+    operations : Operations
+        Of the semiring; of logaddexp_plus those of max_plus, with `is_log`.
+    dtype, unit : str
+    is_log, has_factors : bool
+        Whether (+) is logaddexp, and whether `factors` are there: one A for all steps.
+    keeps : str
+        States that are stored: "" none, "before" the emission, or "after" it.
+    is_relative : bool
+        Whether they are stored without what was taken off.
+    pointer_bytes : int
+        Of a stored p; 0: none.
+    """
+
+    operations: Operations
+    dtype: str
+    unit: str
+    is_log: bool = False
+    has_factors: bool = False
+    keeps: str = ""
+    is_relative: bool = False
+    pointer_bytes: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the largest state is taken off."""
+        is_log_domain = (self.operations.add, self.operations.multiply) == ("max", "plus")
+        return is_log_domain and is_float(np.dtype(self.dtype))
+
+
+class Code(ScalarCode):
+    """Emitter of the steps of one form."""
+
+    def __init__(self, builder: Builder, form: Form) -> None:
+        super().__init__(builder)
+        self.form, self.dtype = form, np.dtype(form.dtype)
+        self.vectors, self.size = VectorCode(find_unit(form.unit), self.dtype), self.dtype.itemsize
+        self.lanes, self.bytes = self.vectors.lanes, self.vectors.lanes * self.size
+        self.zero = self.vectors.constant(form.operations.zero)
+        self.math = Elementary(builder, self.dtype, self.lanes) if form.is_log else None
+
+    def load(self, address: Value, edge: Value | None = None) -> Value:
+        """Load a vector."""
+        return self.vectors.load(self.b, self.pointer(address), edge)
+
+    def store(self, value: Value, address: Value, edge: Value | None = None) -> None:
+        """Store a vector."""
+        self.vectors.store(self.b, value, self.pointer(address), edge)
+
+    def scalar(self, address: Value, kind: Any) -> Value:
+        """Load a number."""
+        return self.b.load(self.pointer(address), typ=kind)
+
+    def splat_at(self, address: Value) -> Value:
+        """Load one element into all lanes."""
+        return self.vectors.broadcast(self.b, self.pointer(address))
+
+    def combine(self, x: Value, y: Value) -> Value:
+        """Return ``x (+) y`` of the operations: the greater of logarithms."""
+        return self.form.operations.combine(self.vectors, self.b, x, y)
+
+    def term(self, x: Value, y: Value) -> Value:
+        """Return ``x (x) y``."""
+        return self.form.operations.term(self.vectors, self.b, x, y)
+
+    def reduced(self, vector: Value, name: str) -> Value:
+        """Return the greatest or the least lane, by LLVM's name."""
+        kind = vector.type.element
+        return self.b.call(
+            v.declare(self.b, f"llvm.vector.reduce.{name}.{self.vectors.suffix}", kind, [vector.type]), [vector]
+        )
+
+    def any_lane(self, lanes: Value) -> Value:
+        """Return whether any lane of a vector of bits is set."""
+        word = ir.IntType(self.lanes)
+        return self.b.icmp_unsigned("!=", self.b.bitcast(lanes, word), ir.Constant(word, 0))
+
+    def over_vectors(
+        self, states: Value, state: list[Value], body: Callable[..., list[Value]], group: int = 1
+    ) -> list[Value]:
+        """Replace `state` by ``body(first, count, edge, *state)`` for all vectors of a line, `group` at a time.
+
+        `first` is in bytes; `edge` is that of the last vector if it is not whole, else None.
+        """
+        b, done = self.b, v.size(0)
+        for count in sorted({group, 1}, reverse=True):
+            width = count * self.lanes
+            parts = b.sdiv(b.sub(states, done), v.size(width))
+
+            def one(q: Value, *now: Value, count: int = count, done: Value = done) -> list[Value]:
+                return body(self.at(b.mul(done, v.size(self.size)), (q, count * self.bytes)), count, None, *now)
+
+            state = self.for_each(parts, state, one)
+            done = b.add(done, b.mul(parts, v.size(width)))
+        rest = b.sub(states, done)
+
+        def last(_: Value, *now: Value) -> list[Value]:
+            return body(b.mul(done, v.size(self.size)), 1, self.vectors.edge(b, rest), *now)
+
+        return self.for_each(b.zext(self.is_not(rest, 0), v.SIZE), state, last)
+
+
+class Lines(NamedTuple):
+    """Addresses of the work lines of a sequence: states, sums and weights, each padded to whole vectors."""
+
+    x: Value
+    sums: Value
+    weights: Value
+
+
+def emit_sequence(form: Form) -> Callable[[Builder, Value, Value], None]:
+    """Return what writes ``sequence(table, row)``: all steps of one sequence."""
+
+    def emit(b: Builder, table: Value, row: Value) -> None:
+        code = Code(b, form)
+        w = code.words(table, WORDS)
+        length, first = (code.scalar(code.at(x, (row, WORD)), v.SIZE) for x in (w.lengths, w.firsts))
+        line = b.mul(code.parts(w.states, code.lanes), v.size(code.bytes))
+        x = code.at(w.work, (row, w.work_row))
+        lines = Lines(x, b.add(x, line), code.at(x, (line, 2)))
+        emission = code.at(w.emission, (row, w.emission_row), (first, w.emission_step))
+        matrix = code.at(w.transition, (row, w.transition_row), (first, w.transition_step))
+        out = code.at(w.out, (row, w.out_row), (first, w.out_step))
+        pointers = code.at(w.pointers, (row, w.pointers_row), (first, w.pointers_step))
+
+        def settled(t: Value, offset: Value) -> Value:
+            return settle(
+                code, w.states, lines, code.at(emission, (t, w.emission_step)), code.at(out, (t, w.out_step)), offset
+            )
+
+        def step(t: Value, offset: Value) -> list[Value]:
+            advance(code, w, lines, code.at(matrix, (t, w.transition_step)), code.at(pointers, (t, w.pointers_step)))
+            return [settled(b.add(t, v.size(1)), offset)]
+
+        with b.if_then(b.icmp_signed(">", length, v.size(0))):
+            begin = code.at(w.initial, (row, w.initial_row))
+            code.over_vectors(
+                w.states, [], lambda at, *_: code.store(code.load(b.add(begin, at)), b.add(lines.sums, at)) or []
+            )
+            (offset,) = code.for_each(b.sub(length, v.size(1)), [settled(v.size(0), ir.Constant(_DOUBLE, 0.0))], step)
+            b.store(offset, code.pointer(code.at(w.offsets, (row, WORD))))
+
+    return emit
+
+
+def settle(code: Code, states: Value, lines: Lines, emission: Value, out: Value, offset: Value) -> Value:
+    """Compute ``x = sums (x) emission`` with the largest taken off, store it, and return the new offset."""
+    b, form, vectors = code.b, code.form, code.vectors
+
+    def place(offset: Value) -> Value:
+        return vectors.splat(b, offset if code.size == 8 else b.fptrunc(offset, vectors.element))
+
+    def keep(value: Value, at: Value, edge: Value | None, offset: Value) -> None:
+        if form.is_settled and not form.is_relative:
+            value = b.fadd(value, place(offset))
+        code.store(value, b.add(out, at), edge)
+
+    def combine(at: Value, _: int, edge: Value | None, *top: Value) -> list[Value]:
+        value = code.load(b.add(lines.sums, at))
+        if form.keeps == "before":
+            keep(value, at, edge, offset)
+        value = code.term(value, code.load(b.add(emission, at), edge))
+        if edge is not None:  # what was read beyond the last state is no state
+            count = b.sub(states, b.sdiv(at, v.size(code.size)))
+            value = b.select(vectors.first_lanes(b, count), value, code.zero)
+        code.store(value, b.add(lines.x, at))
+        if form.keeps == "after" and not form.is_settled:
+            code.store(value, b.add(out, at), edge)
+        return [code.combine(total, value) for total in top]
+
+    top = code.over_vectors(states, [code.zero] if form.is_settled else [], combine)
+    if not form.is_settled:
+        return offset
+    largest = code.reduced(top[0], "fmax")
+    is_possible = b.fcmp_ordered(">", largest, ir.Constant(vectors.element, -np.inf))
+    largest = b.select(is_possible, largest, ir.Constant(vectors.element, 0.0))
+    following = b.fadd(offset, largest if code.size == 8 else b.fpext(largest, _DOUBLE))
+
+    def take_off(at: Value, _: int, edge: Value | None) -> list[Value]:
+        value = b.fsub(code.load(b.add(lines.x, at)), vectors.splat(b, largest))
+        code.store(value, b.add(lines.x, at))
+        if form.keeps == "after":
+            keep(value, at, edge, following)
+        return []
+
+    code.over_vectors(states, [], take_off)
+    return following
+
+
+def advance(code: Code, w: Any, lines: Lines, matrix: Value, pointers: Value) -> None:
+    """Compute ``sums = x (x) A``."""
+    if code.form.has_factors:
+        by_factors(code, w, lines)
+        return
+
+    def some(at: Value, count: int, edge: Value | None) -> list[Value]:
+        if code.form.is_log:
+            code.store(sum_of_terms(code, w, lines, code.at(matrix, (at, 1)), edge), b.add(lines.sums, at))
+        else:
+            best_terms(code, w, lines, matrix, pointers, at, count, edge)
+        return []
+
+    b = code.b
+    code.over_vectors(w.states, [], some, 1 if code.form.is_log else GROUP)
+
+
+def best_terms(
+    code: Code, w: Any, lines: Lines, matrix: Value, pointers: Value, at: Value, count: int, edge: Value | None
+) -> None:
+    """Compute vectors of sums side by side, and where each element comes from."""
+    b, form = code.b, code.form
+    indices = ir.VectorType(v.INDEX, code.lanes)
+    columns = b.add(matrix, at)
+    is_numbered = form.pointer_bytes > 0
+
+    def one(p: Value, *now: Value) -> list[Value]:
+        x, row = code.splat_at(code.at(lines.x, (p, code.size))), code.at(columns, (p, w.transition_line))
+        totals, numbers = now[:count], now[count:]
+        loaded = [code.load(b.add(row, v.size(i * code.bytes)), edge) for i in range(count)]
+        if not is_numbered:
+            return [
+                form.operations.extend(code.vectors, b, total, x, y) for total, y in zip(totals, loaded, strict=True)
+            ]
+        number = b.trunc(p, v.INDEX)
+        here = b.insert_element(v.undefined(indices), number, v.index(0))
+        here = b.shuffle_vector(here, here, v.zeros(indices))
+        terms = [code.term(x, y) for y in loaded]
+        compare = b.fcmp_ordered if is_float(code.dtype) else b.icmp_signed
+        better = [compare("<", total, term) for total, term in zip(totals, terms, strict=True)]
+        choose = list(zip(better, terms, totals, numbers, strict=True))
+        return [b.select(c, term, total) for c, term, total, _ in choose] + [
+            b.select(c, here, n) for c, _, _, n in choose
+        ]
+
+    begin = [code.zero] * count + ([ir.Constant(indices, [0] * code.lanes)] * count if is_numbered else [])
+    result = code.for_each(w.states, begin, one)
+    for i in range(count):
+        code.store(result[i], b.add(lines.sums, b.add(at, v.size(i * code.bytes))))
+        if is_numbered:
+            kind = ir.VectorType(ir.IntType(8 * form.pointer_bytes), code.lanes)
+            number = result[count + i] if form.pointer_bytes == 4 else b.trunc(result[count + i], kind)
+            j = b.add(b.sdiv(at, v.size(code.size)), v.size(i * code.lanes))
+            b.store(number, code.pointer(code.at(pointers, (j, form.pointer_bytes))), align=form.pointer_bytes)
+
+
+def by_factors(code: Code, w: Any, lines: Lines) -> None:
+    """Compute the sums over logaddexp by one product of exponentials."""
+    b, math = code.b, code.math
+    assert math is not None
+    scale = Scale(*(code.splat_at(code.at(w.scale, (i, code.size))) for i in range(len(Scale._fields))))
+    infinity = code.vectors.constant(np.inf)
+
+    def weigh(at: Value, _: int, __: Value | None, least: Value) -> list[Value]:
+        value = code.load(b.add(lines.x, at))
+        code.store(math.exp(value, scale.scale, scale.floor), b.add(lines.weights, at))
+        finite = b.select(b.fcmp_ordered(">", value, code.zero), value, infinity)
+        return [b.select(b.fcmp_ordered("<", finite, least), finite, least)]
+
+    (least,) = code.over_vectors(w.states, [infinity], weigh)
+    is_wide = code.any_lane(b.fcmp_ordered("<", least, scale.narrow))
+    of_matrix = code.splat_at(code.at(w.scale, (len(Scale._fields), code.size)))  # 0 if all its columns are narrow
+    limit = b.select(is_wide, scale.limit, of_matrix)
+    line = b.mul(code.parts(w.states, code.lanes), v.size(code.bytes))
+
+    def some(at: Value, count: int, _: Value | None) -> list[Value]:
+        def one(p: Value, *totals: Value) -> list[Value]:
+            weight, row = code.splat_at(code.at(lines.weights, (p, code.size))), code.at(w.factors, (at, 1), (p, line))
+            return [
+                code.vectors.intrinsic(b, "fmuladd", weight, code.load(b.add(row, v.size(i * code.bytes))), total)
+                for i, total in enumerate(totals)
+            ]
+
+        totals = code.for_each(w.states, [code.vectors.constant(0)] * count, one)
+        for i, total in enumerate(totals):
+            place = b.add(at, v.size(i * code.bytes))
+            value = b.fadd(math.log(total, scale.exponent), code.load(b.add(w.tops, place)))
+            in_doubt = code.any_lane(b.fcmp_ordered("<", total, limit))
+            value = code.where(
+                in_doubt, lambda place=place: sum_of_terms(code, w, lines, b.add(w.transition, place), None), value
+            )
+            code.store(value, b.add(lines.sums, place))
+        return []
+
+    padded = b.mul(code.parts(w.states, code.lanes), v.size(code.lanes))
+    code.over_vectors(padded, [], some, GROUP)
+
+
+def sum_of_terms(code: Code, w: Any, lines: Lines, columns: Value, edge: Value | None) -> Value:
+    """Return a vector of sums over logaddexp, term by term."""
+    b, math = code.b, code.math
+    assert math is not None
+    scale, floor = (code.vectors.constant(x) for x in exp_scale(code.dtype, 0))
+
+    def term(p: Value) -> Value:
+        x = code.splat_at(code.at(lines.x, (p, code.size)))
+        return b.fadd(x, code.load(code.at(columns, (p, w.transition_line)), edge))
+
+    (top,) = code.for_each(w.states, [code.zero], lambda p, top: [code.combine(top, term(p))])
+    shift = b.select(b.fcmp_ordered("==", top, code.zero), code.vectors.constant(0), top)
+    (total,) = code.for_each(
+        w.states,
+        [code.vectors.constant(0)],
+        lambda p, total: [b.fadd(total, math.exp(b.fsub(term(p), shift), scale, floor))],
+    )
+    return b.fadd(math.log(total, code.vectors.constant(0)), shift)
+
+
+def emit_walk(form: Form) -> Callable[[Builder, Value, Value], None]:
+    """Return what writes ``walk(table, row)``: from the last state of a path, which is there, back to the first."""
+
+    def emit(b: Builder, table: Value, row: Value) -> None:
+        code = ScalarCode(b)
+        w = code.words(table, WORDS)
+        bytes_, number = form.pointer_bytes, ir.IntType(8 * form.pointer_bytes)
+        length = b.load(code.pointer(code.at(w.lengths, (row, WORD))), typ=v.SIZE)
+        path, pointers = code.at(w.out, (row, w.out_row)), code.at(w.pointers, (row, w.pointers_row))
+        last = b.sub(length, v.size(1))
+
+        def step(i: Value, state: Value) -> list[Value]:
+            t = b.sub(b.sub(last, i), v.size(1))
+            where = code.pointer(code.at(pointers, (t, w.pointers_step), (state, bytes_)))
+            before = b.zext(b.load(where, typ=number, align=bytes_), v.SIZE)
+            b.store(b.trunc(before, v.INDEX), code.pointer(code.at(path, (t, w.out_step))))
+            return [before]
+
+        with b.if_then(b.icmp_signed(">", length, v.size(0))):
+            final = b.load(code.pointer(code.at(path, (last, w.out_step))), typ=v.INDEX)
+            code.for_each(last, [b.sext(final, v.SIZE)], step)
+
+    return emit
