@@ -130,6 +130,7 @@ def _shape_error(caller: str, name: str, expected: str, x: Any) -> ProblemError:
 def _lengths(caller: str, lengths: Any, count: int, steps: int, *, is_batched: bool) -> np.ndarray:
     if lengths is None:
         return np.full(count, steps, np.int64)
+    lengths = lengths.cpu() if hasattr(lengths, "cpu") else lengths  # of PyTorch
     host = np.asarray(lengths.get() if hasattr(lengths, "get") else lengths)
     checked = host if is_batched else host.reshape(-1)
     if checked.dtype.kind not in "iu" or checked.shape != (count,):

@@ -26,8 +26,6 @@ from harness.sequences import recorded
 from harness.sequences.arguments import Model, steps_of
 
 Product = Callable[[Any, Any], Any]
-# Returns an array of the first prefix, and of those of odd and of even index after it, in their order.
-Merge = Callable[[Any, Any, Any], Any]
 
 
 @recorded.by_autograd("scan")
@@ -79,7 +77,7 @@ def scan(
         with arrays.in_force():
             return _vectors(arrays, a, initial, semiring, reverse, backend, threads)
     with arrays.in_force():
-        return prefixes(a, product, lambda *parts: _merged(arrays.module, *parts), reverse)
+        return prefixes(arrays.module, a, product, reverse=reverse)
 
 
 @recorded.by_autograd("chain")
@@ -98,38 +96,31 @@ def chain(a: Any, semiring: str | Semiring = "plus_times", *, backend: str = "au
         if a.shape[-3] == 0:
             return arrays.module.asarray(identity("chain", a.shape, semiring, a.dtype))
         product = functools.partial(gemm, semiring=semiring, backend=backend, threads=threads)
-        return whole(a, product, arrays.module.concatenate)
+        return whole(arrays.module, a, product)
 
 
-def prefixes(a: Any, product: Product, merge: Merge, reverse: bool = False) -> Any:
-    """Return all prefixes, or suffixes, of arrays of any library, by `product` of many matrices at once."""
+def prefixes(xp: Any, a: Any, product: Product, *, reverse: bool = False) -> Any:
+    """Return all prefixes, or suffixes, of arrays of `xp`, by `product` of many matrices at once."""
     if reverse:
-        flipped = prefixes(a[..., ::-1, :, :], lambda x, y: product(y, x), merge)
-        return flipped[..., ::-1, :, :]
+        return xp.flip(prefixes(xp, xp.flip(a, (-3,)), lambda x, y: product(y, x)), (-3,))
     steps = a.shape[-3]
     if steps < 2:
         return a
-    pairs = product(a[..., : steps - 1 : 2, :, :], a[..., 1::2, :, :])
-    odd = prefixes(pairs, product, merge)
-    even = odd[..., :0, :, :]
-    if steps > 2:
-        even = product(odd[..., : (steps - 1) // 2, :, :], a[..., 2::2, :, :])
-    return merge(a[..., :1, :, :], odd, even)
+    odd = prefixes(xp, product(a[..., : steps - 1 : 2, :, :], a[..., 1::2, :, :]), product)
+    if steps == 2:
+        return xp.concatenate([a[..., :1, :, :], odd], -3)
+    even = product(odd[..., : (steps - 1) // 2, :, :], a[..., 2::2, :, :])
+    both = xp.stack([odd[..., : even.shape[-3], :, :], even], -3)  # they alternate
+    both = both.reshape(*even.shape[:-3], -1, *even.shape[-2:])
+    return xp.concatenate([a[..., :1, :, :], both, odd[..., even.shape[-3] :, :, :]], -3)
 
 
-def whole(a: Any, product: Product, join: Callable[..., Any]) -> Any:
+def whole(xp: Any, a: Any, product: Product) -> Any:
     """Return the product of T >= 1 matrices, in their order."""
     while (steps := a.shape[-3]) > 1:
         pairs = product(a[..., : steps - 1 : 2, :, :], a[..., 1::2, :, :])
-        a = join([pairs, a[..., steps - 1 :, :, :]], -3) if steps % 2 else pairs
+        a = xp.concatenate([pairs, a[..., steps - 1 :, :, :]], -3) if steps % 2 else pairs
     return a[..., 0, :, :]
-
-
-def _merged(xp: Any, first: Any, odd: Any, even: Any) -> Any:
-    steps = 1 + odd.shape[-3] + even.shape[-3]
-    out = xp.empty((*odd.shape[:-3], steps, *odd.shape[-2:]), odd.dtype)
-    out[..., :1, :, :], out[..., 1::2, :, :], out[..., 2::2, :, :] = first, odd, even
-    return out
 
 
 def _vectors(
