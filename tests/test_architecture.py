@@ -113,7 +113,7 @@ FLOORS = {
         "_program",
         "_passes",
         "_simt _tensor",
-        "_paths",
+        "_paths _sequences",
         "_base",
         "_residues _strassen _matrix_vector _tasks",
     ),

@@ -27,6 +27,7 @@ from backends.gpu._cuda.kernel_files import Resources, compile_kernel, resources
 from backends.gpu._cuda.nvrtc import CompileError
 from backends.gpu._paths.program import closure_program
 from backends.gpu._program.program import Kernel, Program
+from backends.gpu._sequences.program import Layout, steps_program
 from backends.gpu._simt.argk import argk_program
 from backends.gpu._tasks import ceilings, layouts, levels
 from harness import SEMIRINGS, registry
@@ -195,6 +196,7 @@ def _beside_products() -> Iterator[Kernel]:
         if semiring in paths.CLOSED and narrow is None:
             graph = Problem(300, 300, 300, SEMIRINGS[semiring], np.dtype(dtype))
             yield from closure_program(graph, 1, None, _multiply(naive), keeps=keeps).kernels()
+    yield from _of_sequences()
     for semiring, dtype, narrow in KINDS + MORE_KINDS:
         kind, ring = np.dtype(dtype), SEMIRINGS[semiring]
         if narrow is None and ceilings.why_none(ring, kind) is None:
@@ -205,6 +207,16 @@ def _beside_products() -> Iterator[Kernel]:
     for name in ("naive", "tiled", "change", "transpose"):
         yield Kernel("layout", layouts.layout_defines("columns", "tiles"), (layouts.TILE**2,), function=name)
     yield Kernel("hold", (), (1,), function="hold")
+
+
+def _of_sequences() -> Iterator[Kernel]:
+    for semiring, dtype in (("logaddexp_plus", "float32"), ("logaddexp_plus", "float64"), ("max_plus", "float32")):
+        for states, is_one in itertools.product((32, 256), (False, True)):
+            problem = Problem(8, states, states, SEMIRINGS[semiring], np.dtype(dtype))
+            layout = Layout(8, 100, states, (0, 0, states), (states, states), is_one)
+            is_traced = semiring == "max_plus"
+            steps = steps_program(problem, layout, "after", 1 << 17, is_relative=False, is_traced=is_traced)
+            yield from steps.kernels() if steps else ()
 
 
 def _multiply(backend: GpuBackend) -> Callable[..., Program]:

@@ -139,7 +139,8 @@ def _matrix_values(form: Form, transition: np.ndarray, padded: int) -> dict[str,
     scale = Scale.of(dtype, states)
     differences = wide - tops
     factors = aligned_empty((states, padded), dtype)
-    exponentials = np.ldexp(np.exp(differences), int(scale.exponent) // 2)
+    roots, exponent = np.exp(differences / 2), int(scale.exponent) // 2  # an exponential itself may be subnormal
+    exponentials = np.ldexp(roots, exponent // 2) * np.ldexp(roots, exponent - exponent // 2)
     factors[...] = np.where(differences < float(scale.floor), 0.0, exponentials)
     finite = differences[np.isfinite(differences)]
     is_narrow = not finite.size or finite.min() >= float(scale.narrow)

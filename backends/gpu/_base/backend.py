@@ -18,9 +18,10 @@ from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
 from backends.gpu._program.templates import Templates
+from backends.gpu._sequences.execution import GpuSteps, fits
 from backends.gpu._simt.argk import argk_program
 from harness.errors import PlanError
-from harness.interface import Backend, Closure, Execution
+from harness.interface import Backend, Closure, Execution, Steps
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -160,6 +161,15 @@ class GpuBackend(Backend):
             by_halves=halves and "a" in self.columns_taken(planned(dataclasses.replace(whole, batch=(), triangle="d"))),
         )
         return GpuClosure(program, problem.dtype, keeps=keeps)
+
+    def prepare_steps(
+        self, problem: Problem, keeps: str = "", *, is_relative: bool = False, is_traced: bool = False
+    ) -> Steps | None:
+        """Prepare one launch for all steps, the same for every backend, where a vector of states fits into a block."""
+        is_known = unsupported(problem.semiring, problem.dtype) is None and problem.dtype.kind in "fi"
+        if not is_known or problem.dtype.itemsize < 4 or (is_traced and problem.semiring.add.name != "max"):
+            return None
+        return GpuSteps(problem, keeps, is_relative=is_relative, is_traced=is_traced) if fits(problem) else None
 
     @abstractmethod
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:

@@ -1,0 +1,1 @@
+"""All steps of sequences on a GPU: by one launch, with a block of threads for each sequence."""

@@ -1,0 +1,242 @@
+// All steps of a sequence by one block of threads:  x := (x (x) A[t]) (x) e[t],  of a vector of `states`.
+//
+// GROUPS threads for each of COLUMNS columns at a time take rows p in turn, and combine what they have:
+//
+//   FORM_FACTORS   s[j] = log(sum_p w[p] P[p, j] / 2^2h) + c[j],  w[p] = 2^h exp(x[p])     P and c: factors.cu
+//   FORM_TERMS     s[j] = log(sum_p exp(x[p] + A[p, j] - top[j])) + top[j]
+//   FORM_BEST      s[j] = max_p x[p] + A[p, j],  and the smallest such p is stored         for trace.cu
+//   FORM_ANY       s[j] = (+)_p x[p] (x) A[p, j]
+//
+// With SETTLES the largest x is taken off at each step and kept as a double, so that floats keep their digits. A sum of
+// exponentials is trusted if all of x and of column j that is not -inf is narrow, or if it is above `limit`, as in
+// log_sum_exp.cu. Others are computed by FORM_TERMS.
+//
+//   KEEPS        states that are stored: 0 none, 1 before the emission, 2 after it
+//   IS_RELATIVE  1: without what was taken off
+//   POINTER      type of a stored p
+//   IS_STAGED    1: the factors are in shared memory
+#include "semiring.cuh"
+#include "memory.cuh"
+
+#define FORM_FACTORS 0
+#define FORM_TERMS 1
+#define FORM_BEST 2
+#define FORM_ANY 3
+#define IS_LOG (STEP_FORM <= FORM_TERMS)
+#define GROUPS (THREADS / COLUMNS)
+#if SETTLES && !IS_RELATIVE
+#define PLACED(x) ((T)((x) + offset))
+#else
+#define PLACED(x) (x)
+#endif
+#if IS_LOG
+#include "exponentials.cuh"
+#endif
+
+// What a block has in shared memory, one after the other.
+struct Lines {
+    T *x, *next, *weights;  // `states` of each
+    T *parts, *tops;        // of each group
+    int* which;
+};
+
+#if SETTLES
+// The largest and the least of all threads' values; `work` has room for two of each warp.
+__device__ __forceinline__ void reduce(T& most, T& least, T* work)
+{
+#pragma unroll
+    for (int offset = 16; offset; offset /= 2) {
+        const T other = shuffle_xor(most, offset), another = shuffle_xor(least, offset);
+        most = other > most ? other : most, least = another < least ? another : least;
+    }
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) work[2 * warp] = most, work[2 * warp + 1] = least;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < THREADS / 32; ++i) {
+        most = work[2 * i] > most ? work[2 * i] : most;
+        least = work[2 * i + 1] < least ? work[2 * i + 1] : least;
+    }
+}
+#endif
+
+#if IS_LOG
+// The definition, of one column by one thread.
+__device__ T by_terms(const T* x, const T* column, long long line, int states)
+{
+    T top = -INFINITE, total = 0;
+    for (int p = 0; p < states; ++p) {
+        const T term = x[p] + column[p * line];
+        top = term > top ? term : top;
+    }
+    if (!(top > -INFINITE)) return top;
+    for (int p = 0; p < states; ++p) total += exp(x[p] + column[p * line] - top);
+    return log(total) + top;
+}
+#endif
+
+// The group's part of each column.
+__device__ __forceinline__ void advance(const Lines& lines, const T* matrix, long long line, int states)
+{
+    const int group = threadIdx.x / COLUMNS;
+    for (int j = threadIdx.x % COLUMNS; j < states; j += COLUMNS) {
+        const int at = group * states + j;
+#if STEP_FORM == FORM_FACTORS
+        T total = 0, other = 0;
+        int p = group;
+#pragma unroll 4
+        for (; p + GROUPS < states; p += 2 * GROUPS) {
+            total = fma(lines.weights[p], matrix[p * line + j], total);
+            other = fma(lines.weights[p + GROUPS], matrix[(p + GROUPS) * line + j], other);
+        }
+        if (p < states) total = fma(lines.weights[p], matrix[p * line + j], total);
+        lines.parts[at] = total + other;
+#elif STEP_FORM == FORM_TERMS
+        T top = -INFINITE, total = 0;
+#pragma unroll 4
+        for (int p = group; p < states; p += GROUPS) {
+            const T term = lines.x[p] + matrix[p * line + j];
+            top = term > top ? term : top;
+        }
+        if (top > -INFINITE)
+#pragma unroll 4
+            for (int p = group; p < states; p += GROUPS) total += exp(lines.x[p] + matrix[p * line + j] - top);
+        lines.parts[at] = total, lines.tops[at] = top;
+#elif STEP_FORM == FORM_BEST
+        T best = ZERO;
+        int from = 0;
+#pragma unroll 4
+        for (int p = group; p < states; p += GROUPS) {
+            const T term = MULTIPLY(lines.x[p], matrix[p * line + j]);
+            if (term > best) best = term, from = p;
+        }
+        lines.parts[at] = best, lines.which[at] = from;
+#else
+        T total = ZERO;
+#pragma unroll 4
+        for (int p = group; p < states; p += GROUPS) {
+            const T a = lines.x[p], b = matrix[p * line + j];
+            COMBINE(total, a, b);
+        }
+        lines.parts[at] = total;
+#endif
+    }
+}
+
+// What the groups have of column j, together.
+__device__ __forceinline__ T joined(const Lines& lines, int j, int states, int& from)
+{
+    T total = lines.parts[j];
+#if STEP_FORM == FORM_TERMS
+    T top = lines.tops[j];
+#pragma unroll
+    for (int g = 1; g < GROUPS; ++g) top = lines.tops[g * states + j] > top ? lines.tops[g * states + j] : top;
+    if (!(top > -INFINITE)) return top;
+    total = 0;
+#pragma unroll
+    for (int g = 0; g < GROUPS; ++g) total += lines.parts[g * states + j] * exp(lines.tops[g * states + j] - top);
+    return log(total) + top;
+#elif STEP_FORM == FORM_BEST
+    from = lines.which[j];
+#pragma unroll
+    for (int g = 1; g < GROUPS; ++g) {
+        const T other = lines.parts[g * states + j];
+        const int place = lines.which[g * states + j];
+        if (other > total || (other == total && place < from && total != (T)ZERO)) total = other, from = place;
+    }
+    if (total == (T)ZERO) from = 0;
+    return total;
+#elif STEP_FORM == FORM_FACTORS
+#pragma unroll
+    for (int g = 1; g < GROUPS; ++g) total += lines.parts[g * states + j];
+    return total;
+#else
+#pragma unroll
+    for (int g = 1; g < GROUPS; ++g) total = ADD(total, lines.parts[g * states + j]);
+    return total;
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sequence(const T* initial, const T* a, long long a_sequence, long long a_step, long long a_line, const T* e,
+             long long e_sequence, long long e_step, const long long* lengths, const long long* firsts, int steps,
+             int states, T* out, T* last, double* offsets, POINTER* pointers, const T* p, const T* columns, int exponent,
+             T narrow, T limit)
+{
+    DYNAMIC_SHARED(shared);
+    const int me = threadIdx.x;
+    const long long b = blockIdx.x, first = firsts[b], length = lengths[b];
+    Lines lines;
+    lines.x = shared, lines.next = lines.x + states, lines.weights = lines.next + states;
+    T* const work = lines.weights + states;
+    lines.parts = work + 2 * (THREADS / 32), lines.tops = lines.parts + GROUPS * states;
+    lines.which = (int*)lines.tops;  // there is one of the two
+    a += b * a_sequence + first * a_step, e += b * e_sequence + first * e_step;
+    if (KEEPS) out += (b * steps + first) * states;
+#if STEP_FORM == FORM_BEST
+    pointers += b * (steps - 1) * (long long)states;
+#endif
+    const T* matrix = a;
+    long long line = a_line;
+#if STEP_FORM == FORM_FACTORS
+    matrix = p, line = states;
+    if (IS_STAGED) {
+        T* const staged = lines.tops;
+        for (int i = me; i < states * states; i += THREADS) staged[i] = p[i];
+        matrix = staged;
+    }
+#endif
+    double offset = 0;
+    bool is_wide = false;
+    for (long long t = 0; t < length; ++t) {
+        __syncthreads();  // x and the weights are there, and nothing of the last step is read any more
+        if (t) {
+            advance(lines, STEP_FORM == FORM_FACTORS ? matrix : matrix + (t - 1) * a_step, line, states);
+            __syncthreads();
+        }
+#if SETTLES
+        T top = -INFINITE, least = INFINITE;
+#endif
+        for (int j = me; j < states; j += THREADS) {
+            int from = 0;
+            T value = t ? joined(lines, j, states, from) : initial[b * states + j];
+#if STEP_FORM == FORM_FACTORS
+            if (t) {
+                const bool is_trusted = value >= (is_wide ? limit : columns[2 * j + 1]);
+                value = is_trusted ? log_and(value, exponent, columns[2 * j], (T)0)
+                                   : by_terms(lines.x, a + j, a_line, states);
+            }
+#elif STEP_FORM == FORM_BEST
+            if (t) pointers[(t - 1) * states + j] = (POINTER)from;
+#endif
+            if (KEEPS == 1) out[t * states + j] = PLACED(value);
+            value = MULTIPLY(value, e[t * e_step + j]);
+            lines.next[j] = value;
+#if SETTLES
+            top = value > top ? value : top;
+            if (value > -INFINITE) least = value < least ? value : least;
+#endif
+        }
+#if SETTLES
+        reduce(top, least, work);
+        top = top > -INFINITE ? top : (T)0;
+        offset += top;
+        is_wide = least - top < narrow;
+#else
+        __syncthreads();  // x is not read any more
+#endif
+        for (int j = me; j < states; j += THREADS) {
+            T value = lines.next[j];
+#if SETTLES
+            value -= top;
+#endif
+            lines.x[j] = value;
+#if STEP_FORM == FORM_FACTORS
+            lines.weights[j] = scaled_exp(value, (T)0, exponent);
+#endif
+            if (KEEPS == 2) out[t * states + j] = PLACED(value);
+        }
+    }
+    for (int j = me; j < states; j += THREADS) last[b * states + j] = length ? lines.x[j] : (T)ZERO;
+    if (me == 0) offsets[b] = offset;
+}

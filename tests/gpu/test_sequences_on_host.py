@@ -1,0 +1,68 @@
+"""Sequences on a GPU that the host plays: one launch for all steps, against the same on the host."""
+
+import numpy as np
+import pytest
+
+from harness.sequences import backward, forward, posterior, sample, scan, viterbi
+from tests.gpu.host_kernels import BY_THE_SHIM
+
+pytestmark = BY_THE_SHIM
+
+
+def random_model(seed, count, steps, states, *, each, dtype, spread=2.0):
+    rng = np.random.default_rng(seed)
+    shape = (count, max(steps - 1, 0), states, states) if each else (states, states)
+    values = [rng.normal(0, spread, size) for size in ((count, states), shape, (count, steps, states))]
+    if np.dtype(dtype).kind == "f":
+        for x in values:
+            x[rng.random(x.shape) < 0.2] = -np.inf
+    return [x.astype(dtype) for x in values]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("states", [1, 5, 40])
+def test_models_are_those_of_the_host(gpu, states, each, dtype):
+    lengths = np.array([6, 0, 3, 1])
+    model = random_model(states, 4, 6, states, each=each, dtype=dtype)
+    there = [gpu.array(x) for x in model]
+    tolerance = 1e-12 if dtype == "float64" else 3e-6
+    for function in (forward, backward):
+        for got, expected in zip(function(*there, lengths), function(*model, lengths), strict=True):
+            np.testing.assert_allclose(got.get(), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(posterior(*there, lengths).get(), posterior(*model, lengths), atol=tolerance)
+    paths, scores = viterbi(*there, lengths)
+    expected = viterbi(*model, lengths)
+    np.testing.assert_array_equal(paths.get(), expected[0])
+    np.testing.assert_allclose(scores.get(), expected[1], rtol=tolerance)
+    np.testing.assert_array_equal(sample(*there, lengths, key=1).get(), sample(*model, lengths, key=1))
+    assert "sequence" in {name for name, _ in gpu.launches}
+
+
+@pytest.mark.parametrize("spread", [60.0, 400.0])
+def test_wide_ranges_lose_no_term(gpu, spread):
+    model = random_model(1, 2, 9, 20, each=False, dtype="float32", spread=spread)
+    got = forward(*[gpu.array(x) for x in model])
+    for x, expected in zip(got, forward(*[x.astype(np.float64) for x in model]), strict=True):
+        np.testing.assert_allclose(x.get(), expected, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+@pytest.mark.parametrize("states", [9, 70])
+def test_ties_and_scores(gpu, states, dtype):
+    rng = np.random.default_rng(states)
+    model = [rng.integers(-1, 2, size).astype(dtype) for size in ((3, states), (states, states), (3, 7, states))]
+    paths, scores = viterbi(*[gpu.array(x) for x in model], [7, 4, 1])
+    expected = viterbi(*model, [7, 4, 1])
+    np.testing.assert_array_equal(paths.get(), expected[0])
+    np.testing.assert_array_equal(scores.get(), expected[1])
+
+
+@pytest.mark.parametrize("semiring", ["plus_times", "min_plus", "logaddexp_plus", "max_plus"])
+def test_scans_of_vectors_and_matrices(gpu, semiring):
+    a = np.random.default_rng(3).random((2, 5, 6, 6))
+    for options in ({}, {"reverse": True}, {"initial": a[:, 0, 0]}, {"initial": a[:, 0, 0], "reverse": True}):
+        there = {name: gpu.array(x) if name == "initial" else x for name, x in options.items()}
+        np.testing.assert_allclose(
+            scan(gpu.array(a), semiring, **there).get(), scan(a, semiring, **options), rtol=1e-12
+        )
