@@ -27,7 +27,7 @@ from backends.gpu._cuda.kernel_files import Resources, compile_kernel, resources
 from backends.gpu._cuda.nvrtc import CompileError
 from backends.gpu._paths.program import closure_program
 from backends.gpu._program.program import Kernel, Program
-from backends.gpu._sequences.program import Layout, steps_program
+from backends.gpu._sequences.program import Layout, StepsProgram
 from backends.gpu._simt.argk import argk_program
 from backends.gpu._tasks import ceilings, layouts, levels
 from harness import SEMIRINGS, registry
@@ -215,8 +215,15 @@ def _of_sequences() -> Iterator[Kernel]:
             problem = Problem(8, states, states, SEMIRINGS[semiring], np.dtype(dtype))
             layout = Layout(8, 100, states, (0, 0, states), (states, states), is_one)
             is_traced = semiring == "max_plus"
-            steps = steps_program(problem, layout, "after", 1 << 17, is_relative=False, is_traced=is_traced)
-            yield from steps.kernels() if steps else ()
+            options = {"is_relative": False, "is_traced": is_traced}
+            program = StepsProgram(problem, layout, "after", 1 << 17, _no_product, **options).program
+            assert program is not None
+            yield from program.kernels()
+
+
+def _no_product(*_: object) -> Program:
+    """Return nothing: one launch has all steps."""
+    return Program()
 
 
 def _multiply(backend: GpuBackend) -> Callable[..., Program]:

@@ -11,7 +11,7 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.operators import semiring_defines
 from backends.gpu._program.program import Matrix, Place
-from backends.gpu._sequences.program import Layout, steps_program
+from backends.gpu._sequences.program import Layout, StepsProgram
 from backends.gpu._simt import argk
 from backends.gpu._tasks import ceilings, layouts
 from harness import SEMIRINGS
@@ -64,7 +64,7 @@ def test_steps_of_sequences_compile(semiring, dtype, states, is_one):
     problem, moves = Problem(3, states, states, SEMIRINGS[semiring], np.dtype(dtype)), (0, 0, states)
     layout = Layout(3, 10, states, moves, (states, states), is_one)
     options = {"is_relative": False, "is_traced": semiring == "max_plus"}
-    program = steps_program(problem, layout, "after", 200 << 10, **options)
+    program = StepsProgram(problem, layout, "after", 200 << 10, None, **options).program
     for step in program.steps:
         for taken in resources(compile_kernel(step.kernel.stem, step.kernel.defines, "sm_90")).values():
             assert taken.spill_bytes == 0

@@ -18,8 +18,9 @@ from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
 from backends.gpu._program.templates import Templates
-from backends.gpu._sequences.execution import GpuSteps, fits
+from backends.gpu._sequences.execution import GpuSteps
 from backends.gpu._simt.argk import argk_program
+from harness import machine
 from harness.errors import PlanError
 from harness.interface import Backend, Closure, Execution, Steps
 from harness.machine import Machine
@@ -29,6 +30,7 @@ from harness.problem import Problem
 from harness.tuning.device import OLDEST
 from harness.tuning.gpu.batches import is_at_once
 from harness.tuning.gpu.paths import HALVES_FROM
+from harness.tuning.gpu.sequences import MOST_STATES
 
 # Why a rung whose tiles are those of D declines a symmetric A.
 SYMMETRIC = "its tiles leave a triangle of D out, not of A"
@@ -167,9 +169,15 @@ class GpuBackend(Backend):
     ) -> Steps | None:
         """Prepare one launch for all steps, the same for every backend, where a vector of states fits into a block."""
         is_known = unsupported(problem.semiring, problem.dtype) is None and problem.dtype.kind in "fi"
-        if not is_known or problem.dtype.itemsize < 4 or (is_traced and problem.semiring.add.name != "max"):
+        is_known = is_known and problem.dtype.itemsize >= 4 and problem.n <= MOST_STATES
+        if not is_known or (is_traced and problem.semiring.add.name != "max"):
             return None
-        return GpuSteps(problem, keeps, is_relative=is_relative, is_traced=is_traced) if fits(problem) else None
+        return GpuSteps(problem, keeps, self._multiply, is_relative=is_relative, is_traced=is_traced)
+
+    @functools.cached_property
+    def _multiply(self) -> Any:
+        """Return the programs of products by this backend, of their problems and matrices."""
+        return lambda problem, *matrices: self.program(self.plan(problem, machine.detect()), *matrices)
 
     @abstractmethod
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:

@@ -10,7 +10,7 @@ import numpy as np
 from backends.gpu._cuda import device
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.repeat import launch_with_scratch
-from backends.gpu._sequences.program import Layout, steps_program
+from backends.gpu._sequences.program import Layout, Multiply, StepsProgram
 from harness.interface import Stepped
 from harness.problem import Problem
 
@@ -24,10 +24,13 @@ class GpuSteps:
     ----------
     problem, keeps, is_relative, is_traced
         As there.
+    multiply : callable
+        As of `StepsProgram`; the same object for the same backend, for which programs are kept.
     """
 
-    def __init__(self, problem: Problem, keeps: str, *, is_relative: bool, is_traced: bool) -> None:
-        self._problem, self._keeps, self._is_relative, self._is_traced = problem, keeps, is_relative, is_traced
+    def __init__(self, problem: Problem, keeps: str, multiply: Multiply, *, is_relative: bool, is_traced: bool) -> None:
+        self._problem, self._keeps, self._multiply = problem, keeps, multiply
+        self._is_relative, self._is_traced = is_relative, is_traced
 
     def __call__(
         self, initial: Any, transition: Any, emission: Any, lengths: np.ndarray, firsts: np.ndarray
@@ -59,28 +62,22 @@ class GpuSteps:
         )
         layout = Layout(count, steps, states, of_transition, of_emission, is_one)
         if count and steps and states:
-            options = self._keeps, self._is_relative, self._is_traced
+            options = self._keeps, self._multiply, self._is_relative, self._is_traced
             packed = _packed(device.current_index(), self._problem.semiring, dtype, layout, *options)
             launch_with_scratch(packed, [x.data.ptr for x in arrays.values()], device.current_stream())
         out = arrays["out"] if self._keeps else None
         return Stepped(out, arrays["last"], arrays["offsets"], arrays.get("paths"))
 
 
-def fits(problem: Problem) -> bool:
-    """Return whether a state vector of the problem, and what is made of it, fits into shared memory."""
-    layout = Layout(1, 2, problem.n, (0, 0, problem.n), (0, problem.n), is_one=True)
-    most = device.device().shared_memory
-    return steps_program(problem, layout, "", most, is_relative=False, is_traced=False) is not None
-
-
 @functools.lru_cache(maxsize=64)
 def _packed(
-    index: int, semiring: Any, dtype: np.dtype[Any], layout: Layout, keeps: str, is_relative: bool, is_traced: bool
-) -> PackedProgram:
+    index: int, semiring: Any, dtype: np.dtype[Any], layout: Layout, keeps: str, multiply: Multiply, is_relative: bool,
+    is_traced: bool,
+) -> PackedProgram:  # fmt: skip
     """Return the launches for a layout on GPU `index`, ready."""
     problem = Problem(layout.count, layout.states, layout.states, semiring, dtype)
     most = device.device().shared_memory
-    program = steps_program(problem, layout, keeps, most, is_relative=is_relative, is_traced=is_traced)
+    program = StepsProgram(problem, layout, keeps, most, multiply, is_relative=is_relative, is_traced=is_traced).program
     assert program is not None
     sizes = dict.fromkeys(("initial", "transition", "emission"), dtype.itemsize)
     sizes |= {"lengths": 8, "firsts": 8, "out": dtype.itemsize, "last": dtype.itemsize, "offsets": 8}

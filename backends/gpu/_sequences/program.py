@@ -1,19 +1,28 @@
-"""The steps of sequences as a program: the factors of the matrix, all steps by one launch, and the paths."""
+"""The steps of sequences as a program: the factors of the matrix, then all steps by one launch, then the paths.
+
+Of many sequences and states, whose matrix no multiprocessor holds, a step is a product of all sequences by a backend's
+own kernels, and a pass over what it made, in the same form.
+"""
 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._program.operators import semiring_defines
-from backends.gpu._program.program import Kernel, Place, Program, ceil_div
+from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.argk import argk_program
 from backends.gpu._simt.log_sum_exp import scale
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning.gpu.sequences import LEAST_COLUMNS, THREADS
+from harness.tuning.gpu.sequences import LEAST_COLUMNS, PRODUCT_COUNT, PRODUCT_STATES, THREADS
+
+# Returns the program of a product, of its problem and the matrices a, b and out.
+Multiply = Callable[..., Program]
 
 _KEEPS = ("", "before", "after")  # by the numbers of sequences.cu
 _POINTERS = {1: "unsigned char", 2: "unsigned short", 4: "int"}
@@ -53,69 +62,126 @@ def pointer_bytes(states: int) -> int:
     return 1 if states <= 1 << 8 else 2 if states <= 1 << 16 else 4
 
 
-def steps_program(
-    problem: Problem, layout: Layout, keeps: str, most_shared: int, *, is_relative: bool, is_traced: bool
-) -> Program | None:
-    """Return the launches, or None if a state vector does not fit into shared memory.
+class StepsProgram:
+    """The launches, in `program`: None if a state vector does not fit into shared memory.
 
     The buffers are "initial", "transition", "emission", "lengths", "firsts", "out", "last", "offsets", and "paths" if
     they are traced.
+
+    Parameters
+    ----------
+    problem : Problem
+        The product of all states by one matrix.
+    layout : Layout
+    keeps, is_relative, is_traced
+        As of `Abilities.prepare_steps`.
+    most_shared : int
+        Bytes of shared memory of a block.
+    multiply : callable
+        Returns the program of a product, of its problem and the matrices a, b and out.
     """
-    form, dtype, program = _form(problem, layout, is_traced=is_traced), problem.dtype, Program()
-    states, bytes_ = layout.states, pointer_bytes(layout.states)
-    columns = min(max(LEAST_COLUMNS, 1 << max(states - 1, 0).bit_length()), THREADS)
-    shared, is_staged = _shared_bytes(form, dtype, states, THREADS // columns, most_shared)
-    if shared > most_shared:
-        return None
-    computed = SEMIRINGS["max_plus"] if problem.semiring.is_log_sum else problem.semiring
-    is_of_logarithms = (computed.add.name, computed.multiply.name) == ("max", "plus")
-    macros = {
-        "THREADS": THREADS, "COLUMNS": columns, "STEP_FORM": form.value, "KEEPS": _KEEPS.index(keeps),
-        "SETTLES": is_of_logarithms and dtype.kind == "f", "IS_RELATIVE": is_relative, "POINTER": _POINTERS[bytes_],
-        "IS_STAGED": is_staged,
-    }  # fmt: skip
-    defines = semiring_defines(computed, dtype) + as_defines(macros)
-    factors = tops = Place("transition")
-    numbers: tuple[object, ...] = (0, dtype.type(0), dtype.type(0))
-    if form is StepForm.FACTORS:
-        numbers = scale(dtype, states)
-        factors, tops = program.reserve("factors", states**2, dtype), program.reserve("columns", 2 * states, dtype)
-        line = np.int64(layout.transition[2])
-        _launch(program, defines, "factors", states, Place("transition"), line, states, factors, tops, *numbers)
-    pointers = Place("out")
-    if is_traced:
-        elements = layout.count * max(layout.steps - 1, 1) * states
-        pointers = program.reserve("pointers", elements * bytes_, np.dtype(np.uint8))
-    _launch(
-        program, defines, "sequence", layout.count, Place("initial"), Place("transition"),
-        *map(np.int64, layout.transition), Place("emission"), *map(np.int64, layout.emission), Place("lengths"),
-        Place("firsts"), layout.steps, states, Place("out"), Place("last"), Place("offsets"), pointers, factors, tops,
-        *numbers, shared=shared,
-    )  # fmt: skip
-    if is_traced:
-        blocks, sizes = ceil_div(layout.count, THREADS), (layout.count, layout.steps, states)
-        _launch(program, defines, "trace", blocks, Place("last"), pointers, Place("lengths"), *sizes, Place("paths"))
-    return program
+
+    def __init__(
+        self, problem: Problem, layout: Layout, keeps: str, most_shared: int, multiply: Multiply,
+        *, is_relative: bool, is_traced: bool,
+    ) -> None:  # fmt: skip
+        self._problem, self._layout, self._multiply, self._is_traced = problem, layout, multiply, is_traced
+        self._form, self._program = _form(problem, layout, is_traced=is_traced), Program()
+        self._is_of_products = (
+            layout.is_one and layout.count >= PRODUCT_COUNT and layout.states >= PRODUCT_STATES
+            and self._form in (StepForm.FACTORS, StepForm.BEST)
+        )  # fmt: skip
+        self._set_sizes(most_shared)
+        self.program = self._program if self._shared <= most_shared else None
+        if self.program is not None:
+            self._set_defines(keeps, is_relative=is_relative)
+            self._add()
+
+    def _set_sizes(self, most_shared: int) -> None:
+        states, dtype = self._layout.states, self._problem.dtype
+        self._columns = min(max(LEAST_COLUMNS, 1 << max(states - 1, 0).bit_length()), THREADS)
+        if self._is_of_products:
+            self._columns, elements, extra = THREADS, states, 0
+        else:
+            groups = THREADS // self._columns
+            extra = groups * states * {StepForm.TERMS: dtype.itemsize, StepForm.BEST: 4}.get(self._form, 0)
+            elements = (3 + groups) * states
+        self._shared = (elements + 2 * (THREADS // 32)) * dtype.itemsize + extra
+        with_factors = self._shared + states**2 * dtype.itemsize
+        can_stage = self._form is StepForm.FACTORS and not self._is_of_products
+        self._is_staged = can_stage and with_factors <= most_shared
+        self._shared = with_factors if self._is_staged else self._shared
+
+    def _set_defines(self, keeps: str, *, is_relative: bool) -> None:
+        semiring, dtype = self._problem.semiring, self._problem.dtype
+        computed = SEMIRINGS["max_plus"] if semiring.is_log_sum else semiring
+        is_of_logarithms = (computed.add.name, computed.multiply.name) == ("max", "plus")
+        macros = {
+            "THREADS": THREADS, "COLUMNS": self._columns, "STEP_FORM": self._form.value, "KEEPS": _KEEPS.index(keeps),
+            "SETTLES": is_of_logarithms and dtype.kind == "f", "IS_RELATIVE": is_relative,
+            "POINTER": _POINTERS[pointer_bytes(self._layout.states)], "IS_STAGED": self._is_staged,
+            "OF_PRODUCT": self._is_of_products,
+        }  # fmt: skip
+        self._defines = semiring_defines(computed, dtype) + as_defines(macros)
+
+    def _add(self) -> None:
+        layout, dtype, program = self._layout, self._problem.dtype, self._program
+        states, factors, tops = layout.states, Place("transition"), Place("transition")
+        numbers: tuple[object, ...] = (0, dtype.type(0), dtype.type(0))
+        if self._form is StepForm.FACTORS:
+            numbers = scale(dtype, states)
+            factors, tops = program.reserve("factors", states**2, dtype), program.reserve("columns", 2 * states, dtype)
+            line = np.int64(layout.transition[2])
+            self._launch("factors", states, Place("transition"), line, states, factors, tops, *numbers)
+        pointers = Place("out")
+        if self._is_traced:
+            elements = layout.count * max(layout.steps - 1, 1) * states
+            pointers = program.reserve("pointers", elements * pointer_bytes(states), np.dtype(np.uint8))
+        arguments = (
+            Place("initial"), Place("transition"), *map(np.int64, layout.transition), Place("emission"),
+            *map(np.int64, layout.emission), Place("lengths"), Place("firsts"), layout.steps, states, Place("out"),
+            Place("last"), Place("offsets"), pointers, factors, tops, *numbers,
+        )  # fmt: skip
+        if self._is_of_products:
+            self._add_products(arguments, factors)
+        else:
+            self._launch("sequence", layout.count, *arguments, 0, layout.steps, *[Place("last")] * 4)
+        if self._is_traced:
+            blocks, sizes = ceil_div(layout.count, THREADS), (layout.count, layout.steps, states)
+            self._launch("trace", blocks, Place("last"), pointers, Place("lengths"), *sizes, Place("paths"))
+
+    def _add_products(self, arguments: tuple[object, ...], factors: Place) -> None:
+        """Add a product of all sequences and a pass over them for each step."""
+        program, dtype, (count, steps, states) = self._program, self._problem.dtype, self._layout[:3]
+        is_best = self._form is StepForm.BEST
+        sums = program.reserve("step_sums", count * states, dtype)
+        weights = Place("last") if is_best else program.reserve("weights", count * states, dtype)
+        which = program.reserve("which", count * states if is_best else 1, np.dtype(np.int32))
+        wide = program.reserve("wide", count, np.dtype(np.int32))
+        a, out = Matrix(weights, states, _alignment(states, dtype)), Matrix(sums, states, _alignment(states, dtype))
+        if is_best:
+            b = Matrix(Place("transition"), self._layout.transition[2], dtype.itemsize)
+            product = argk_program(self._problem, a, b, out, Matrix(which, states))
+        else:
+            real = Problem(count, states, states, SEMIRINGS["plus_times"], dtype)
+            product = self._multiply(real, a, Matrix(factors, states, _alignment(states, dtype)), out)
+        program.scratch |= product.scratch
+        program.zeroed |= product.zeroed
+        for t in range(steps):
+            if t:
+                program.steps += product.steps
+            self._launch("sequence", count, *arguments, t, t + 1, sums, weights, which, wide)
+
+    def _launch(self, function: str, blocks: int, *arguments: object) -> None:
+        stem, shared = ("sequences", self._shared) if function == "sequence" else (function, 0)
+        self._program.launch(Kernel(stem, self._defines, (THREADS,), shared, function), blocks, *arguments)
+
+
+def _alignment(states: int, dtype: np.dtype[Any]) -> int:
+    return 16 if states * dtype.itemsize % 16 == 0 else dtype.itemsize
 
 
 def _form(problem: Problem, layout: Layout, *, is_traced: bool) -> StepForm:
     if problem.semiring.is_log_sum:
         return StepForm.FACTORS if layout.is_one else StepForm.TERMS
     return StepForm.BEST if is_traced else StepForm.ANY
-
-
-def _shared_bytes(form: StepForm, dtype: np.dtype, states: int, groups: int, most: int) -> tuple[int, bool]:
-    """Return the shared memory of a block, and whether the factors lie in it."""
-    elements = (3 + groups) * states + 2 * (THREADS // 32)
-    extra = {StepForm.TERMS: dtype.itemsize, StepForm.BEST: 4}.get(form, 0)
-    shared = elements * dtype.itemsize + groups * states * extra
-    with_factors = shared + states**2 * dtype.itemsize
-    is_staged = form is StepForm.FACTORS and with_factors <= most
-    return (with_factors if is_staged else shared), is_staged
-
-
-def _launch(
-    program: Program, defines: Defines, function: str, blocks: int, *arguments: object, shared: int = 0
-) -> None:
-    stem = "sequences" if function == "sequence" else function
-    program.launch(Kernel(stem, defines, (THREADS,), shared, function), blocks, *arguments)

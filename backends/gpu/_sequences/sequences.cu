@@ -15,6 +15,8 @@
 //   IS_RELATIVE  1: without what was taken off
 //   POINTER      type of a stored p
 //   IS_STAGED    1: the factors are in shared memory
+//   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums` and `which`;
+//                the state lies in `last`, `weights`, `offsets` and `wide`. 0: all steps
 #include "semiring.cuh"
 #include "memory.cuh"
 
@@ -144,7 +146,7 @@ __device__ __forceinline__ T joined(const Lines& lines, int j, int states, int& 
         const int place = lines.which[g * states + j];
         if (other > total || (other == total && place < from && total != (T)ZERO)) total = other, from = place;
     }
-    if (total == (T)ZERO) from = 0;
+    if (total == (T)ZERO) from = 0;  // where nothing is possible a product says -1
     return total;
 #elif STEP_FORM == FORM_FACTORS
 #pragma unroll
@@ -161,16 +163,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     sequence(const T* initial, const T* a, long long a_sequence, long long a_step, long long a_line, const T* e,
              long long e_sequence, long long e_step, const long long* lengths, const long long* firsts, int steps,
              int states, T* out, T* last, double* offsets, POINTER* pointers, const T* p, const T* columns, int exponent,
-             T narrow, T limit)
+             T narrow, T limit, int begin, int end, T* sums, T* weights, int* which, int* wide)
 {
     DYNAMIC_SHARED(shared);
     const int me = threadIdx.x;
     const long long b = blockIdx.x, first = firsts[b], length = lengths[b];
     Lines lines;
+#if OF_PRODUCT
+    lines.next = shared, lines.x = last + b * states, lines.weights = weights + b * states;
+    T* const work = lines.next + states;
+    lines.parts = sums + b * states, lines.which = which + b * states;
+    if (length <= begin) return;
+#else
     lines.x = shared, lines.next = lines.x + states, lines.weights = lines.next + states;
     T* const work = lines.weights + states;
     lines.parts = work + 2 * (THREADS / 32), lines.tops = lines.parts + GROUPS * states;
     lines.which = (int*)lines.tops;  // there is one of the two
+#endif
     a += b * a_sequence + first * a_step, e += b * e_sequence + first * e_step;
     if (KEEPS) out += (b * steps + first) * states;
 #if STEP_FORM == FORM_BEST
@@ -178,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
     const T* matrix = a;
     long long line = a_line;
-#if STEP_FORM == FORM_FACTORS
+#if STEP_FORM == FORM_FACTORS && !OF_PRODUCT
     matrix = p, line = states;
     if (IS_STAGED) {
         T* const staged = lines.tops;
@@ -186,11 +195,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         matrix = staged;
     }
 #endif
-    double offset = 0;
-    bool is_wide = false;
-    for (long long t = 0; t < length; ++t) {
+    double offset = OF_PRODUCT && begin ? offsets[b] : 0;
+    bool is_wide = OF_PRODUCT && begin ? wide[b] : false;
+    for (long long t = begin; t < length && t < end; ++t) {
         __syncthreads();  // x and the weights are there, and nothing of the last step is read any more
-        if (t) {
+        if (!OF_PRODUCT && t) {
             advance(lines, STEP_FORM == FORM_FACTORS ? matrix : matrix + (t - 1) * a_step, line, states);
             __syncthreads();
         }
@@ -237,6 +246,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (KEEPS == 2) out[t * states + j] = PLACED(value);
         }
     }
+#if OF_PRODUCT
+    if (me == 0) wide[b] = is_wide;
+#else
     for (int j = me; j < states; j += THREADS) last[b * states + j] = length ? lines.x[j] : (T)ZERO;
+#endif
     if (me == 0) offsets[b] = offset;
 }

@@ -2,3 +2,8 @@
 
 # Threads of the block of a sequence; the fewest columns that are computed at once.
 THREADS, LEAST_COLUMNS = 512, 32
+
+# Sequences and states from which on a step is a product of all sequences, and a pass; else one launch has all steps.
+PRODUCT_COUNT, PRODUCT_STATES = 16, 384
+# States whose vectors fit into the shared memory of a block, of any GPU here and of any dtype.
+MOST_STATES = 1024
