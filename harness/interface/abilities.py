@@ -211,7 +211,8 @@ class Abilities:
         """Prepare all steps of sequences in one call, or return None: they are made of products.
 
         A step is ``x[t] = (x[t - 1] (x) A[t - 1]) (x) e[t]``, and the first ``x[0] = initial (x) e[0]``. Sequence b has
-        ``lengths[b]`` steps, at the positions from ``firsts[b]``. Arguments of equal values may have strides of 0.
+        ``lengths[b]`` steps, at the positions from ``firsts[b]``. Arguments of equal values may have strides of 0. On a
+        GPU e may be of fewer sequences: each is that of several, one after the other.
 
         Parameters
         ----------

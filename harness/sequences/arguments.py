@@ -15,6 +15,7 @@ from harness.errors import ProblemError
 from harness.interface import Steps
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
+from harness.sequences import chunks
 from harness.sequences.by_products import steps_by_products
 
 _SUM_OF_ROW = 1e-3  # how far from 1 the sum of probabilities may be
@@ -181,4 +182,6 @@ def steps_of(
         with limits.limited_to(threads, chosen):
             return steps(*arguments)
 
+    if model.arrays.on_device and semiring.is_log_sum and chunks.pays(model.emission.shape, model.transition.strides):
+        return chunks.InChunks(chosen, problem, keeps, limited, is_relative=is_relative)
     return limited

@@ -2,3 +2,6 @@
 
 # Bytes of back-pointers that are held at once; more sequences are traced one chunk after the other.
 POINTER_BYTES = 1 << 28
+
+# Fewest steps of a sequence that is cut into chunks on a GPU, and the most sequences times states.
+CHUNK_STEPS, CHUNK_ROWS = 4096, 512

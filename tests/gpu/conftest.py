@@ -2,6 +2,7 @@
 
 import pytest
 
+from backends.gpu._sequences import execution as sequences
 from harness.api.remembered import repeats
 from tests.gpu import host_kernels
 from tests.gpu.host_gpu import install
@@ -17,6 +18,7 @@ def _no_kernel_of_another_test_is_expected():
 def gpu(monkeypatch):
     """Return a GPU that the host plays, on which nothing is remembered."""
     repeats.forget()
+    sequences._packed.cache_clear()
     monkeypatch.setattr(repeats, "classes", set())
     yield install(monkeypatch)
     repeats.forget()

@@ -21,10 +21,10 @@ def random_model(seed, count, steps, states, *, each, dtype, spread=2.0):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize("states", [1, 5, 40])
-def test_models_are_those_of_the_host(gpu, states, each, dtype):
-    lengths = np.array([6, 0, 3, 1])
-    model = random_model(states, 4, 6, states, each=each, dtype=dtype)
+@pytest.mark.parametrize(("steps", "states"), [(6, 1), (6, 5), (6, 40), (1, 5), (0, 5)])
+def test_models_are_those_of_the_host(gpu, steps, states, each, dtype):
+    lengths = np.minimum([6, 0, 3, 1], steps)
+    model = random_model(states, 4, steps, states, each=each, dtype=dtype)
     there = [gpu.array(x) for x in model]
     tolerance = 1e-12 if dtype == "float64" else 3e-6
     for function in (forward, backward):
@@ -36,7 +36,7 @@ def test_models_are_those_of_the_host(gpu, states, each, dtype):
     np.testing.assert_array_equal(paths.get(), expected[0])
     np.testing.assert_allclose(scores.get(), expected[1], rtol=tolerance)
     np.testing.assert_array_equal(sample(*there, lengths, key=1).get(), sample(*model, lengths, key=1))
-    assert "sequence" in {name for name, _ in gpu.launches}
+    assert ("sequence" in {name for name, _ in gpu.launches}) == (steps > 0)
 
 
 @pytest.mark.parametrize("spread", [60.0, 400.0])
@@ -86,3 +86,18 @@ def test_steps_of_many_states_are_products(gpu, monkeypatch, dtype):
     assert names.count("sequence") == 2 * 3 * 6
     whole = [np.round(x).astype("int32") for x in random_model(9, 5, 6, 37, each=False, dtype="int32")]
     np.testing.assert_array_equal(viterbi(*[gpu.array(x) for x in whole])[0].get(), viterbi(*whole)[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("steps", [20, 26, 31])
+def test_long_sequences_are_cut_into_chunks(gpu, monkeypatch, dtype, steps):
+    monkeypatch.setattr("harness.sequences.chunks.CHUNK_STEPS", 10)
+    model = random_model(steps, 2, steps, 5, each=False, dtype=dtype)
+    model[2][1, 3] = -np.inf
+    there, tolerance = [gpu.array(x) for x in model], 1e-12 if dtype == "float64" else 3e-6
+    for function in (forward, backward):
+        for got, expected in zip(function(*there), function(*model), strict=True):
+            np.testing.assert_allclose(got.get(), expected, rtol=tolerance, atol=10 * tolerance)
+    np.testing.assert_allclose(posterior(*there).get(), posterior(*model), atol=10 * tolerance)
+    assert {name for name, _ in gpu.launches} >= {"factors", "sequence"}
+    assert len([name for name, _ in gpu.launches if name == "sequence"]) > 2 * 4

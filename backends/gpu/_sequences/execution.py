@@ -43,10 +43,11 @@ class GpuSteps:
             found = self(device.upload(initial), matrices, device.upload(emission), lengths, firsts)
             return Stepped(*(None if x is None else x.get() for x in found))
         cupy, dtype = device.cupy(), self._problem.dtype
-        (count, steps, states), zero = emission.shape, self._problem.semiring.zero(dtype)
+        (_, steps, states), count, zero = emission.shape, len(initial), self._problem.semiring.zero(dtype)
         is_one = transition.shape[1] == 0 or transition.strides[:2] == (0, 0)
-        if is_one and transition.size:
-            transition = cupy.ascontiguousarray(transition[0, 0])[None, None]
+        if is_one:  # of one step there is none, and a kernel reads one
+            matrix = transition[0, 0] if transition.size else cupy.zeros((states, states), dtype)
+            transition = cupy.ascontiguousarray(matrix)[None, None]
         transition, emission = _with_contiguous_lines(cupy, transition), _with_contiguous_lines(cupy, emission)
         arrays = {
             "initial": cupy.ascontiguousarray(initial), "transition": transition, "emission": emission,
@@ -60,7 +61,8 @@ class GpuSteps:
         of_transition, of_emission = (
             tuple(x // dtype.itemsize for x in strides) for strides in (of_transition, emission.strides[:2])
         )
-        layout = Layout(count, steps, states, of_transition, of_emission, is_one)
+        group = max(count // max(len(emission), 1), 1)
+        layout = Layout(count, steps, states, of_transition, of_emission, is_one, group)
         if count and steps and states:
             options = self._keeps, self._multiply, self._is_relative, self._is_traced
             packed = _packed(device.current_index(), self._problem.semiring, dtype, layout, *options)

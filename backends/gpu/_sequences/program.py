@@ -19,7 +19,14 @@ from backends.gpu._simt.argk import argk_program
 from backends.gpu._simt.log_sum_exp import scale
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning.gpu.sequences import LEAST_COLUMNS, PRODUCT_COUNT, PRODUCT_STATES, THREADS
+from harness.tuning.gpu.sequences import (
+    CROWD,
+    LEAST_COLUMNS,
+    PRODUCT_COUNT,
+    PRODUCT_STATES,
+    THREADS,
+    THREADS_OF_CROWD,
+)
 
 # Returns the program of a product, of its problem and the matrices a, b and out.
 Multiply = Callable[..., Program]
@@ -47,6 +54,8 @@ class Layout(NamedTuple):
         Distances of sequences, steps and lines; of sequences and steps.
     is_one : bool
         Whether one matrix serves all steps.
+    group : int
+        Sequences, one after the other, that have one emission.
     """
 
     count: int
@@ -55,6 +64,7 @@ class Layout(NamedTuple):
     transition: tuple[int, int, int]
     emission: tuple[int, int]
     is_one: bool
+    group: int = 1
 
 
 def pointer_bytes(states: int) -> int:
@@ -100,13 +110,15 @@ class StepsProgram:
     def _set_sizes(self, most_shared: int) -> None:
         states, dtype = self._layout.states, self._problem.dtype
         self._columns = min(max(LEAST_COLUMNS, 1 << max(states - 1, 0).bit_length()), THREADS)
+        is_crowded = self._layout.count >= CROWD and not self._is_of_products
+        self._threads = max(min(THREADS, THREADS_OF_CROWD), self._columns) if is_crowded else THREADS
         if self._is_of_products:
             self._columns, elements, extra = THREADS, states, 0
         else:
-            groups = THREADS // self._columns
+            groups = self._threads // self._columns
             extra = groups * states * {StepForm.TERMS: dtype.itemsize, StepForm.BEST: 4}.get(self._form, 0)
             elements = (3 + groups) * states
-        self._shared = (elements + 2 * (THREADS // 32)) * dtype.itemsize + extra
+        self._shared = (elements + 2 * (self._threads // 32)) * dtype.itemsize + extra
         with_factors = self._shared + states**2 * dtype.itemsize
         can_stage = self._form is StepForm.FACTORS and not self._is_of_products
         self._is_staged = can_stage and with_factors <= most_shared
@@ -117,7 +129,8 @@ class StepsProgram:
         computed = SEMIRINGS["max_plus"] if semiring.is_log_sum else semiring
         is_of_logarithms = (computed.add.name, computed.multiply.name) == ("max", "plus")
         macros = {
-            "THREADS": THREADS, "COLUMNS": self._columns, "STEP_FORM": self._form.value, "KEEPS": _KEEPS.index(keeps),
+            "THREADS": self._threads, "COLUMNS": self._columns, "STEP_FORM": self._form.value,
+            "KEEPS": _KEEPS.index(keeps),
             "SETTLES": is_of_logarithms and dtype.kind == "f", "IS_RELATIVE": is_relative,
             "POINTER": _POINTERS[pointer_bytes(self._layout.states)], "IS_STAGED": self._is_staged,
             "OF_PRODUCT": self._is_of_products,
@@ -139,15 +152,15 @@ class StepsProgram:
             pointers = program.reserve("pointers", elements * pointer_bytes(states), np.dtype(np.uint8))
         arguments = (
             Place("initial"), Place("transition"), *map(np.int64, layout.transition), Place("emission"),
-            *map(np.int64, layout.emission), Place("lengths"), Place("firsts"), layout.steps, states, Place("out"),
-            Place("last"), Place("offsets"), pointers, factors, tops, *numbers,
+            *map(np.int64, layout.emission), layout.group, Place("lengths"), Place("firsts"), layout.steps, states,
+            Place("out"), Place("last"), Place("offsets"), pointers, factors, tops, *numbers,
         )  # fmt: skip
         if self._is_of_products:
             self._add_products(arguments, factors)
         else:
             self._launch("sequence", layout.count, *arguments, 0, layout.steps, *[Place("last")] * 4)
         if self._is_traced:
-            blocks, sizes = ceil_div(layout.count, THREADS), (layout.count, layout.steps, states)
+            blocks, sizes = ceil_div(layout.count, self._threads), (layout.count, layout.steps, states)
             self._launch("trace", blocks, Place("last"), pointers, Place("lengths"), *sizes, Place("paths"))
 
     def _add_products(self, arguments: tuple[object, ...], factors: Place) -> None:
@@ -174,7 +187,7 @@ class StepsProgram:
 
     def _launch(self, function: str, blocks: int, *arguments: object) -> None:
         stem, shared = ("sequences", self._shared) if function == "sequence" else (function, 0)
-        self._program.launch(Kernel(stem, self._defines, (THREADS,), shared, function), blocks, *arguments)
+        self._program.launch(Kernel(stem, self._defines, (self._threads,), shared, function), blocks, *arguments)
 
 
 def _alignment(states: int, dtype: np.dtype[Any]) -> int:

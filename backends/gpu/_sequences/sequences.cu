@@ -11,6 +11,8 @@
 // exponentials is trusted if all of x and of column j that is not -inf is narrow, or if it is above `limit`, as in
 // log_sum_exp.cu. Others are computed by FORM_TERMS.
 //
+// `group` sequences, one after the other, have one emission.
+//
 //   KEEPS        states that are stored: 0 none, 1 before the emission, 2 after it
 //   IS_RELATIVE  1: without what was taken off
 //   POINTER      type of a stored p
@@ -161,7 +163,7 @@ __device__ __forceinline__ T joined(const Lines& lines, int j, int states, int& 
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     sequence(const T* initial, const T* a, long long a_sequence, long long a_step, long long a_line, const T* e,
-             long long e_sequence, long long e_step, const long long* lengths, const long long* firsts, int steps,
+             long long e_sequence, long long e_step, int group, const long long* lengths, const long long* firsts, int steps,
              int states, T* out, T* last, double* offsets, POINTER* pointers, const T* p, const T* columns, int exponent,
              T narrow, T limit, int begin, int end, T* sums, T* weights, int* which, int* wide)
 {
@@ -180,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     lines.parts = work + 2 * (THREADS / 32), lines.tops = lines.parts + GROUPS * states;
     lines.which = (int*)lines.tops;  // there is one of the two
 #endif
-    a += b * a_sequence + first * a_step, e += b * e_sequence + first * e_step;
+    a += b * a_sequence + first * a_step, e += b / group * e_sequence + first * e_step;
     if (KEEPS) out += (b * steps + first) * states;
 #if STEP_FORM == FORM_BEST
     pointers += b * (steps - 1) * (long long)states;

@@ -2,6 +2,8 @@
 
 # Threads of the block of a sequence; the fewest columns that are computed at once.
 THREADS, LEAST_COLUMNS = 512, 32
+# Sequences from which on several blocks share a multiprocessor, and the threads of a block then.
+CROWD, THREADS_OF_CROWD = 528, 128
 
 # Sequences and states from which on a step is a product of all sequences, and a pass; else one launch has all steps.
 PRODUCT_COUNT, PRODUCT_STATES = 16, 384
