@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness import arithmetic
 from harness.api import choice, limits
 from harness.api.arrays import Arrays, kind_of
+from harness.api.remembered.repeats import Recent
 from harness.dtypes import is_float
 from harness.errors import ProblemError
 from harness.interface import Steps
@@ -17,6 +19,10 @@ from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
 from harness.sequences import chunks
 from harness.sequences.by_products import steps_by_products
+from harness.tuning.sequences import PRODUCT_COUNT, PRODUCT_STATES
+
+# Steps on the host that are kept ready: a few hundred bytes each.
+_kept = Recent[Steps](lambda: 64)
 
 _SUM_OF_ROW = 1e-3  # how far from 1 the sum of probabilities may be
 
@@ -170,18 +176,27 @@ def steps_of(
     semiring = SEMIRINGS[semiring] if isinstance(semiring, str) else semiring
     threads = limits.check_threads(threads)
     count, _, states = model.emission.shape
+    is_one = model.transition.strides[:2] == (0, 0)
+    is_of_products = not model.arrays.on_device and is_one and count >= PRODUCT_COUNT and states >= PRODUCT_STATES
+    options = keeps, is_relative, is_traced
+    key = count, states, semiring, model.emission.dtype, backend, threads, options, is_of_products
+    found = None if model.arrays.on_device else _kept.get((*key, arithmetic.is_native()))
+    if found is not None:
+        return found
     problem = Problem(count, states, states, semiring, model.emission.dtype)
     chosen = choice.choose(problem, backend, model.arrays, count=threads)
-    steps = chosen.prepare_steps(problem, keeps, is_relative=is_relative, is_traced=is_traced)
+    steps = None
+    if not is_of_products:
+        steps = chosen.prepare_steps(problem, keeps, is_relative=is_relative, is_traced=is_traced)
     if steps is None:
-        return functools.partial(
-            steps_by_products, model.arrays, problem, keeps, is_relative, is_traced, backend, threads
-        )
+        return functools.partial(steps_by_products, model.arrays, problem, *options, backend, threads)
 
     def limited(*arguments: Any) -> Any:
         with limits.limited_to(threads, chosen):
             return steps(*arguments)
 
-    if model.arrays.on_device and semiring.is_log_sum and chunks.pays(model.emission.shape, model.transition.strides):
+    if not model.arrays.on_device:
+        _kept.put((*key, arithmetic.is_native()), limited)
+    elif semiring.is_log_sum and chunks.pays(model.emission.shape, model.transition.strides):
         return chunks.InChunks(chosen, problem, keeps, limited, is_relative=is_relative)
     return limited

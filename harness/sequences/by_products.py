@@ -27,6 +27,7 @@ def steps_by_products(
     is_ragged = bool((lengths != steps).any())
     begin, end = (xp.asarray(x)[:, None] for x in (firsts, firsts + lengths))
     multiply = semiring.multiply.ufunc
+    by_factors = _Factors(xp, transition[0, 0], options) if semiring.is_log_sum and is_one and transition.size else None
     kept = xp.full((count, steps if keeps else 0, states), zero, dtype)
     pointers = xp.zeros((max(steps - 1, 0), count, states), _narrowest(states)) if is_traced else None
     x, offsets = arrays.empty((count, states), dtype), xp.zeros(count)
@@ -36,28 +37,71 @@ def steps_by_products(
         else:
             matrix = transition[0, 0] if is_one else transition[:, t - 1]
             rows = x if is_one else x[:, None, :]
-            if pointers is None:
+            if by_factors is not None:
+                sums = by_factors(x)
+            elif pointers is None:
                 sums = gemm(rows, matrix, **options).reshape(count, states)
             else:
                 sums, which = (y.reshape(count, states) for y in gemm_argk(rows, matrix, **options))
                 pointers[t - 1] = xp.maximum(which, 0)
         if is_ragged:
             sums = xp.where(t == begin, initial, sums)
-        following = sums if multiply is None else multiply(sums, emission[:, t])  # without one: ones of a scan
+        # without one: ones of a scan
+        following = sums.copy() if multiply is None else multiply(sums, emission[:, t])
         top = xp.zeros((count, 1), dtype)
         if is_settled and states:
             top = following.max(axis=1, keepdims=True)
             top = xp.where(top > -np.inf, top, xp.zeros_like(top))
-            following = following - top
-        is_here = (t >= begin) & (t < end)
+            following -= top
+        is_here = (t >= begin) & (t < end) if is_ragged else None
         if keeps:
             chosen, offset = (sums, offsets) if keeps == "before" else (following, offsets + top[:, 0])
-            chosen = chosen if is_relative or not is_settled else (chosen + offset[:, None]).astype(dtype)
-            kept[:, t] = xp.where(is_here, chosen, zero)
-        x = xp.where(is_here, following, x) if is_ragged and t else following
-        offsets = offsets + xp.where(is_here[:, 0], top[:, 0], 0)
+            chosen = chosen if is_relative or not is_settled else chosen + offset[:, None]
+            kept[:, t] = chosen if is_here is None else xp.where(is_here, chosen, zero)
+        x = following if is_here is None or not t else xp.where(is_here, following, x)
+        offsets = offsets + (top[:, 0] if is_here is None else xp.where(is_here[:, 0], top[:, 0], 0))
     paths = None if pointers is None else _walk(xp, x, pointers, lengths)
     return Stepped(kept if keeps else None, x, offsets, paths)
+
+
+class _Factors:
+    """Sums over logaddexp by products of exponentials with one matrix A, of states whose largest is 0.
+
+    ``log(exp(x) P) + c, P[i, j] = exp(A[i, j] - c[j])``. A sum is trusted if nothing of it underflows, or if it is far
+    above what may be lost. Sequences with another one are computed by the product over logaddexp_plus.
+    """
+
+    def __init__(self, xp: Any, matrix: Any, options: dict[str, Any]) -> None:
+        info = np.finfo(matrix.dtype)
+        self._xp, self._matrix, self._options = xp, matrix, options
+        tops = matrix.max(axis=0)
+        self._tops = xp.where(tops > -np.inf, tops, xp.zeros_like(tops))
+        differences = matrix - self._tops
+        self._factors = xp.exp(differences)
+        self._least = _least_finite(xp, differences.reshape(1, -1))
+        self._narrow = np.log(float(info.smallest_normal))
+        self._limit = len(matrix) * float(info.smallest_normal) / float(info.eps)
+
+    def __call__(self, x: Any) -> Any:
+        xp, ordinary = self._xp, {**self._options, "semiring": "plus_times"}
+        totals = gemm(xp.exp(x), self._factors, **ordinary)
+        sums = xp.log(totals)
+        sums += self._tops
+        is_wide = _least_finite(xp, x) + self._least < self._narrow
+        if not is_wide.any():
+            return sums
+        rows = xp.flatnonzero((is_wide & ~(totals >= self._limit)).any(axis=1))
+        if rows.size:
+            sums[rows] = gemm(x[rows], self._matrix, **self._options)
+        return sums
+
+
+def _least_finite(xp: Any, x: Any) -> Any:
+    """Return the least element of each row that is not -inf, or 0."""
+    least = x.min(axis=1, keepdims=True, initial=0)
+    if (least > -np.inf).all():
+        return least
+    return xp.where(x > -np.inf, x, xp.zeros_like(x)).min(axis=1, keepdims=True, initial=0)
 
 
 def _narrowest(states: int) -> Any:

@@ -5,3 +5,6 @@ POINTER_BYTES = 1 << 28
 
 # Fewest steps of a sequence that is cut into chunks on a GPU, and the most sequences times states.
 CHUNK_STEPS, CHUNK_ROWS = 4096, 512
+
+# On the host: sequences and states from which on each step is a product of all sequences by one matrix.
+PRODUCT_COUNT, PRODUCT_STATES = 16, 384

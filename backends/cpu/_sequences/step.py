@@ -39,6 +39,7 @@ WORDS = """
     emission emission_row emission_step out out_row out_step pointers pointers_row pointers_step
 """.split()
 GROUP = 4  # vectors of sums side by side: they hide the latency of an addition
+RARELY = 8  # a power of two; in so few steps states lose no more digits than by one emission
 _DOUBLE = ir.DoubleType()
 
 
@@ -74,6 +75,11 @@ class Form(NamedTuple):
         """Whether the largest state is taken off."""
         is_log_domain = (self.operations.add, self.operations.multiply) == ("max", "plus")
         return is_log_domain and is_float(np.dtype(self.dtype))
+
+    @property
+    def is_settled_rarely(self) -> bool:
+        """Whether that is done every `RARELY` steps: a term needs no exponential, and no state is stored."""
+        return not (self.is_log or self.keeps)
 
 
 class Code(ScalarCode):
@@ -172,9 +178,8 @@ def emit_sequence(form: Form) -> Callable[[Builder, Value, Value], None]:
         pointers = code.at(w.pointers, (row, w.pointers_row), (first, w.pointers_step))
 
         def settled(t: Value, offset: Value) -> Value:
-            return settle(
-                code, w.states, lines, code.at(emission, (t, w.emission_step)), code.at(out, (t, w.out_step)), offset
-            )
+            here = code.at(emission, (t, w.emission_step)), code.at(out, (t, w.out_step))
+            return settle(code, w.states, lines, *here, t, offset)
 
         def step(t: Value, offset: Value) -> list[Value]:
             advance(code, w, lines, code.at(matrix, (t, w.transition_step)), code.at(pointers, (t, w.pointers_step)))
@@ -191,16 +196,15 @@ def emit_sequence(form: Form) -> Callable[[Builder, Value, Value], None]:
     return emit
 
 
-def settle(code: Code, states: Value, lines: Lines, emission: Value, out: Value, offset: Value) -> Value:
+def settle(code: Code, states: Value, lines: Lines, emission: Value, out: Value, t: Value, offset: Value) -> Value:
     """Compute ``x = sums (x) emission`` with the largest taken off, store it, and return the new offset."""
     b, form, vectors = code.b, code.form, code.vectors
-
-    def place(offset: Value) -> Value:
-        return vectors.splat(b, offset if code.size == 8 else b.fptrunc(offset, vectors.element))
+    takes_now = form.is_settled and not form.is_settled_rarely
 
     def keep(value: Value, at: Value, edge: Value | None, offset: Value) -> None:
         if form.is_settled and not form.is_relative:
-            value = b.fadd(value, place(offset))
+            place = offset if code.size == WORD else b.fptrunc(offset, vectors.element)
+            value = b.fadd(value, vectors.splat(b, place))
         code.store(value, b.add(out, at), edge)
 
     def combine(at: Value, _: int, edge: Value | None, *top: Value) -> list[Value]:
@@ -216,23 +220,32 @@ def settle(code: Code, states: Value, lines: Lines, emission: Value, out: Value,
             code.store(value, b.add(out, at), edge)
         return [code.combine(total, value) for total in top]
 
-    top = code.over_vectors(states, [code.zero] if form.is_settled else [], combine)
+    def largest(at: Value, _: int, __: Value | None, top: Value) -> list[Value]:
+        return [code.combine(top, code.load(b.add(lines.x, at)))]
+
+    def taken_off(top: Value) -> Value:
+        most = code.reduced(top, "fmax")
+        is_possible = b.fcmp_ordered(">", most, ir.Constant(vectors.element, -np.inf))
+        most = b.select(is_possible, most, ir.Constant(vectors.element, 0.0))
+        following = b.fadd(offset, most if code.size == WORD else b.fpext(most, _DOUBLE))
+
+        def take_off(at: Value, _: int, edge: Value | None) -> list[Value]:
+            value = b.fsub(code.load(b.add(lines.x, at)), vectors.splat(b, most))
+            code.store(value, b.add(lines.x, at))
+            if form.keeps == "after":
+                keep(value, at, edge, following)
+            return []
+
+        code.over_vectors(states, [], take_off)
+        return following
+
+    tops = code.over_vectors(states, [code.zero] if takes_now else [], combine)
+    if takes_now:
+        return taken_off(tops[0])
     if not form.is_settled:
         return offset
-    largest = code.reduced(top[0], "fmax")
-    is_possible = b.fcmp_ordered(">", largest, ir.Constant(vectors.element, -np.inf))
-    largest = b.select(is_possible, largest, ir.Constant(vectors.element, 0.0))
-    following = b.fadd(offset, largest if code.size == 8 else b.fpext(largest, _DOUBLE))
-
-    def take_off(at: Value, _: int, edge: Value | None) -> list[Value]:
-        value = b.fsub(code.load(b.add(lines.x, at)), vectors.splat(b, largest))
-        code.store(value, b.add(lines.x, at))
-        if form.keeps == "after":
-            keep(value, at, edge, following)
-        return []
-
-    code.over_vectors(states, [], take_off)
-    return following
+    is_time = b.icmp_signed("==", b.and_(t, v.size(RARELY - 1)), v.size(0))
+    return code.where(is_time, lambda: taken_off(code.over_vectors(states, [code.zero], largest)[0]), offset)
 
 
 def advance(code: Code, w: Any, lines: Lines, matrix: Value, pointers: Value) -> None:
