@@ -85,6 +85,8 @@ def read_model(caller: str, initial: Any, transition: Any, emission: Any, length
         is_batched = emission.ndim == 3
         emission = emission if is_batched else emission[None]
         count, steps, states = emission.shape
+        if states == 0:
+            raise _shape_error(caller, "emission", "of one state or more", emission)
         whole = {"initial": (count, states), "transition": (count, max(steps - 1, 0), states, states)}
         initial = _broadcast(arrays, caller, "initial", initial, whole["initial"])
         if transition.ndim == 3 and is_batched and transition.shape[0] != whole["transition"][1]:

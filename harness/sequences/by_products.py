@@ -49,7 +49,7 @@ def steps_by_products(
         # without one: ones of a scan
         following = sums.copy() if multiply is None else multiply(sums, emission[:, t])
         top = xp.zeros((count, 1), dtype)
-        if is_settled and states:
+        if is_settled:
             top = following.max(axis=1, keepdims=True)
             top = xp.where(top > -np.inf, top, xp.zeros_like(top))
             following -= top
@@ -60,7 +60,7 @@ def steps_by_products(
             kept[:, t] = chosen if is_here is None else xp.where(is_here, chosen, zero)
         x = following if is_here is None or not t else xp.where(is_here, following, x)
         offsets = offsets + (top[:, 0] if is_here is None else xp.where(is_here[:, 0], top[:, 0], 0))
-    paths = None if pointers is None else _walk(xp, x, pointers, lengths)
+    paths = None if pointers is None else _walk(xp, x, pointers, lengths)[:, :steps]
     return Stepped(kept if keeps else None, x, offsets, paths)
 
 
@@ -98,10 +98,10 @@ class _Factors:
 
 def _least_finite(xp: Any, x: Any) -> Any:
     """Return the least element of each row that is not -inf, or 0."""
-    least = x.min(axis=1, keepdims=True, initial=0)
+    least = xp.minimum(x.min(axis=1, keepdims=True), 0)
     if (least > -np.inf).all():
         return least
-    return xp.where(x > -np.inf, x, xp.zeros_like(x)).min(axis=1, keepdims=True, initial=0)
+    return xp.minimum(xp.where(x > -np.inf, x, xp.zeros_like(x)).min(axis=1, keepdims=True), 0)
 
 
 def _narrowest(states: int) -> Any:
@@ -112,8 +112,6 @@ def _walk(xp: Any, last: Any, pointers: Any, lengths: np.ndarray) -> Any:
     """Return the paths that end in the best of the last states."""
     steps, (count, states) = pointers.shape[0] + 1, last.shape
     paths = xp.full((count, steps), -1, np.int32)
-    if not lengths.any() or not states:
-        return paths[:, : lengths.max(initial=0)]
     state, there, rows = last.argmax(axis=1), xp.asarray(lengths), xp.arange(count)
     for t in range(steps - 1, -1, -1):
         if t < steps - 1:

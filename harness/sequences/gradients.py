@@ -85,7 +85,7 @@ def _first(xp: Any, emission: Any) -> Any:
 
 def _finite_tops(xp: Any, x: Any) -> Any:
     """Return the largest elements along the last axis, 0 where all are -inf."""
-    top = x.max(axis=-1, keepdims=True, initial=-np.inf)
+    top = x.max(axis=-1, keepdims=True) if x.size else x[..., :1]
     return xp.where(top > -np.inf, top, xp.zeros_like(top))
 
 

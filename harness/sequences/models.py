@@ -262,8 +262,7 @@ def posterior_of(model: Model, alphas: Any, betas: Any) -> Any:
 def _total(model: Model, stepped: Stepped, *, is_best: bool = False) -> Any:
     """Return the sum of the last states, of the dtype of the model: the best one, or that of exponentials."""
     xp, last, dtype = model.arrays.module, stepped.last, model.emission.dtype
-    zero = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
-    top = last.max(axis=1, initial=zero) if last.shape[1] else xp.full(len(last), zero, dtype)
+    top = last.max(axis=1)
     if dtype.kind == "f":
         if not is_best:
             shift = xp.where(top > -np.inf, top, xp.zeros_like(top))

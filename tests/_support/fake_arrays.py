@@ -102,6 +102,8 @@ def _wrapped(x: Any, like: Callable[[Any], Array]) -> Any:
 def _on_gpu(function: Callable[..., Any], like: Callable[[Any], Array]) -> Callable[..., Any]:
     def compute(*arguments: Any, **options: Any) -> Any:
         given = {key: _plain(x) for key, x in options.items()}
+        if "initial" in given:
+            raise TypeError("CuPy's reductions take no initial value")
         return _wrapped(function(*map(_plain, arguments), **given), like)
 
     return compute

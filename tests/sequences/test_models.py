@@ -223,6 +223,7 @@ def test_impossible_sequences():
         (((3,), (5, 3, 3), (5, 3)), None, "transition does not chain"),
         (((2, 3), (2, 3, 3), (2, 5, 3)), None, "transition does not chain"),
         (((3,), (3, 3), (3,)), None, "emission does not chain"),
+        (((0,), (0, 0), (5, 0)), None, "emission does not chain"),
         (((3,), (3, 3), (2, 5, 3)), [5, 6], "a length lies beyond"),
         (((3,), (3, 3), (2, 5, 3)), [-1, 5], "a length lies beyond"),
         (((3,), (3, 3), (2, 5, 3)), [5.0, 5.0], "lengths are not"),
