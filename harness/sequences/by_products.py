@@ -110,7 +110,7 @@ def _narrowest(states: int) -> Any:
 
 def _walk(xp: Any, last: Any, pointers: Any, lengths: np.ndarray) -> Any:
     """Return the paths that end in the best of the last states."""
-    steps, (count, states) = pointers.shape[0] + 1, last.shape
+    steps, count = pointers.shape[0] + 1, len(last)
     paths = xp.full((count, steps), -1, np.int32)
     state, there, rows = last.argmax(axis=1), xp.asarray(lengths), xp.arange(count)
     for t in range(steps - 1, -1, -1):

@@ -1,0 +1,150 @@
+"""The task of a hidden Markov model: its log-likelihood, or its best path, by one of several methods:
+
+harness     harness.sequences; "gpu": of arrays on a GPU
+hmmlearn    its compiled loops over logarithms, and for the log-likelihood those over scaled probabilities
+jax         jax.lax.scan of logsumexp, compiled
+torch       a loop of torch.logsumexp
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from harness.errors import Declined, VerificationError
+from harness.sequences import forward, viterbi
+
+PACKAGES = {"hmmlearn": "hmmlearn", "hmmlearn, scaled": "hmmlearn", "jax": "jax", "torch": "torch", "gpu": "cupy"}
+TOLERANCE = 1e-5  # of a log-likelihood or a score, relative
+
+Model = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class SequenceTask:
+    """One result of a model of one sequence, a number.
+
+    Parameters
+    ----------
+    model : (initial, transition, emission)
+        Logarithms in float64.
+    what : str
+        ``"forward"`` or ``"viterbi"``.
+    compute : callable
+        Returns the number.
+    project : str
+        Whose function it is, if not this project's.
+    """
+
+    def __init__(self, model: Model, what: str, compute: Callable[[], Any], project: str) -> None:
+        self._model, self._what, self._compute, self._project = model, what, compute, project
+        self.run()  # loads and compiles
+
+    def run(self) -> None:
+        self._value = float(self._compute())
+
+    def wait(self) -> None:
+        """Return: the number is there."""
+
+    def spoil(self) -> None:
+        self._value = np.nan
+
+    def verify(self) -> str:
+        expected = by_definition(*self._model, self._what)
+        if not abs(self._value - expected) <= TOLERANCE * abs(expected):
+            raise VerificationError(f"{self._what} is wrong", expected=f"{expected}", got=f"{self._value}")
+        return f"the {self._what} result with a loop in float64, within a relative {TOLERANCE}"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the work of all steps."""
+        steps, states = self._model[2].shape
+        whose = {"project": self._project} if self._project else {}
+        return {"operations": 2 * (steps - 1) * states**2, "bytes_moved": self._model[2].nbytes, **whose}
+
+
+def by_definition(initial: np.ndarray, transition: np.ndarray, emission: np.ndarray, what: str) -> float:
+    """Return the log-likelihood, or the best score, by a loop of NumPy."""
+    add = np.logaddexp if what == "forward" else np.maximum
+    x = initial + emission[0]
+    for e in emission[1:]:
+        x = add.reduce(x[:, None] + transition, axis=0) + e
+    return float(add.reduce(x))
+
+
+def model_of(states: int, steps: int, seed: int) -> Model:
+    """Return a random model of one sequence."""
+    rng = np.random.default_rng(seed)
+    initial, transition = rng.dirichlet(np.ones(states)), rng.dirichlet(np.ones(states), states)
+    return np.log(initial), np.log(transition), np.log(rng.random((steps, states)))
+
+
+def sequence(*, states: int, steps: int, what: str, method: str, threads: int, seed: int = 1) -> SequenceTask:
+    """Prepare one.
+
+    Raises
+    ------
+    Declined
+        If the package is not installed, or has no such function.
+    """
+    package = PACKAGES.get(method, "numpy")
+    if importlib.util.find_spec(package) is None:
+        raise Declined("missing", f"package {package} is not installed: pip install {package}")
+    model = model_of(states, steps, seed)
+    made = {"harness": _harness, "gpu": _harness, "jax": _jax, "torch": _torch}.get(method, _hmmlearn)
+    compute = made(model, what, method, threads)
+    return SequenceTask(model, what, compute, "" if method in ("harness", "gpu") else package)
+
+
+def _harness(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
+    arrays: Any = model
+    if method == "gpu":
+        arrays = [importlib.import_module("cupy").asarray(x) for x in model]
+    if what == "forward":
+        return lambda: forward(*arrays, threads=threads)[0]
+    return lambda: viterbi(*arrays, threads=threads)[1]
+
+
+def _hmmlearn(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
+    loops = importlib.import_module("hmmlearn._hmmc")
+    initial, transition, emission = model
+    if what == "viterbi":
+        if method != "hmmlearn":
+            raise Declined("declined", "hmmlearn has one loop for the best path")
+        return lambda: loops.viterbi(np.exp(initial), np.exp(transition), emission)[0]
+    if method == "hmmlearn":
+        return lambda: loops.forward_log(np.exp(initial), np.exp(transition), emission)[0]
+    return lambda: loops.forward_scaling(np.exp(initial), np.exp(transition), np.exp(emission))[0]
+
+
+def _jax(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
+    jax = importlib.import_module("jax")
+    jax.config.update("jax_enable_x64", True)
+    add = jax.scipy.special.logsumexp if what == "forward" else jax.numpy.max
+
+    @jax.jit
+    def compute(initial: Any, transition: Any, emission: Any) -> Any:
+        def step(x: Any, e: Any) -> tuple[Any, Any]:
+            x = add(x[:, None] + transition, axis=0) + e
+            return x, x
+
+        return add(jax.lax.scan(step, initial + emission[0], emission[1:])[0])
+
+    arrays = [jax.numpy.asarray(x) for x in model]
+    return lambda: compute(*arrays)
+
+
+def _torch(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
+    torch = importlib.import_module("torch")
+    initial, transition, emission = (torch.from_numpy(x) for x in model)
+    add = torch.logsumexp if what == "forward" else torch.amax
+
+    def compute() -> Any:
+        x = initial + emission[0]
+        for e in emission[1:]:
+            x = add(x[:, None] + transition, 0) + e
+        return add(x, 0)
+
+    return compute

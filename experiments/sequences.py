@@ -1,0 +1,66 @@
+"""Hidden Markov models of one sequence, on one thread: log-likelihood and best path, against the loops of others."""
+
+from __future__ import annotations
+
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+
+TASK = "experiments._parts.sequence_task:sequence"
+
+STATES = {"smoke": (4, 8), "quick": (8, 64), "full": (8, 16, 32, 64, 128, 256, 512)}
+STEPS = {"smoke": 50, "quick": 2000, "full": 10_000}
+RESULTS = {"forward": "log-likelihood", "viterbi": "best path"}
+LABELS = {
+    "harness": "harness",
+    "hmmlearn": "hmmlearn",
+    "hmmlearn, scaled": "hmmlearn, scaled",
+    "jax": "jax.lax.scan",
+    "torch": "PyTorch, loop",
+    "gpu": "harness, GPU",
+}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each result and number of states; the harness is the reference."""
+    left_out = set() if machine.gpu else {"gpu"}
+    return [_case(what, states, STEPS[preset], left_out) for what in RESULTS for states in STATES[preset]]
+
+
+def _case(what: str, states: int, steps: int, left_out: set[str]) -> Case:
+    left_out = left_out if what == "forward" else left_out | {"hmmlearn, scaled"}
+    methods = [method for method in LABELS if method not in left_out]
+    contenders = tuple(Contender(LABELS[method], {"method": method}, 1, TASK) for method in methods)
+    axes = {"n": states, "steps": steps, "result": RESULTS[what], "dtype": "float64"}
+    return Case(axes, contenders, {"states": states, "steps": steps, "what": what})
+
+
+EXPERIMENT = Experiment(
+    name="sequences",
+    question=(
+        "How much faster are hidden Markov models by one call for all steps than by hmmlearn, and by loops of JAX and "
+        "PyTorch?"
+    ),
+    cases=cases,
+    figures=(
+        Figure(
+            "sequences",
+            "lines",
+            "Hidden Markov models on one thread",
+            {
+                "x": "n",
+                "x_label": "states (log scale)",
+                "value": "time",
+                "y_scale": "log",
+                "panels": "result",
+                "subject": LABELS["harness"],
+                "finding": "pays",
+            },
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=1),
+        "full": Budget(rounds=5, seconds=3, processes=3, precision=0.02),
+    },
+    order=79,
+)
