@@ -1,4 +1,4 @@
-"""The task of a hidden Markov model: its log-likelihood, or its best path, by one of several methods:
+"""The task of a hidden Markov model: its log-likelihood, or its best path, by one of several methods.
 
 harness     harness.sequences; "gpu": of arrays on a GPU
 hmmlearn    its compiled loops over logarithms, and for the log-likelihood those over scaled probabilities
