@@ -11,7 +11,7 @@ import numpy as np
 from harness import arithmetic
 from harness.api import choice, limits
 from harness.api.arrays import Arrays, kind_of
-from harness.api.remembered.repeats import Recent
+from harness.api.remembered.recent import Recent
 from harness.dtypes import is_float
 from harness.errors import ProblemError
 from harness.interface import Steps

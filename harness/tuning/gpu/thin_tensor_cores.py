@@ -66,7 +66,7 @@ def thin_choice(problem: Problem, device: Device, *, is_hopper: bool) -> ThinCho
 def _fastest(problem: Problem, families: Mapping[str, TileFamily], device: Device) -> tuple[str, Choice]:
     of_rows: dict[str, Family] = {"panels": HalfPanels()} if problem.is_mixed else {}
     # wgmma last: where rows are to be copied for it, a launch of the others mostly takes less than the copies
-    unit, choice = fastest({**dict(reversed(families.items())), **of_rows}, problem, device)
+    unit, choice = fastest({**dict(reversed([*families.items()])), **of_rows}, problem, device)
     return unit, families[unit].staggered(problem, choice) if unit in families else choice
 
 
