@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import ml_dtypes
@@ -22,105 +23,41 @@ import numpy as np
 
 from harness.api.libraries.gpu import cupy, on_stream
 
-_WORD, _INT = ctypes.c_size_t, ctypes.c_int32
 _METADATA, _EXECUTE, _INTERNAL = 1, 3, 13  # XLA_FFI_Extension_Metadata, a stage, an error code
-_MAJOR, _MINOR = 0, 1
+_VERSION = 0 | 1 << 32  # major and minor, two integers of 32 bits
+
+# Words of 8 bytes of the structures, each of which begins with its size and its extensions.
+_API, _CONTEXT, _STAGE, _OPERANDS, _RESULTS, _VALUES, _FRAME = 2, 3, 4, 7, 12, 20, 21  # XLA_FFI_CallFrame
+_CREATE_ERROR, _GET_STREAM = 6, 10  # XLA_FFI_Api, which has its version from the third word to the fifth
+_NARROW = 0xFFFFFFFF  # an integer of 32 bits in a word
 
 # XLA_FFI_DataType
 _DTYPES = {1: "?", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "u1", 7: "u2", 8: "u4", 9: "u8", 10: "f2", 11: "f4", 12: "f8"}
 _NUMPY = {number: np.dtype(name) for number, name in _DTYPES.items()}
 _NUMPY |= {15: np.dtype("c8"), 16: np.dtype(ml_dtypes.bfloat16), 18: np.dtype("c16")}
 
-# Function of arrays, which returns an array or a tuple of them.
+# Function of arrays, which returns an array or a tuple of them, or with an attribute `takes_out` writes to its `out`.
 Function = Callable[..., Any]
 
 
-class _Head(ctypes.Structure):
-    """The beginning of every structure."""
-
-    _fields_: ClassVar[Sequence[tuple[str, Any]]] = (("size", _WORD), ("extension", ctypes.c_void_p))
-
-
-class _Many(_Head):
-    """Operands, or results."""
-
-    _fields_ = (("count", ctypes.c_int64), ("types", ctypes.c_void_p), ("items", ctypes.POINTER(ctypes.c_void_p)))
-
-
-class _Attributes(_Head):
-    _fields_ = (
-        ("count", ctypes.c_int64),
-        ("types", ctypes.c_void_p),
-        ("names", ctypes.c_void_p),
-        ("items", ctypes.POINTER(ctypes.POINTER(ctypes.c_int64 * 2))),  # of a scalar: its dtype, and where it is
-    )
-
-
-class _Buffer(_Head):
-    _fields_ = (("dtype", _INT), ("data", ctypes.c_void_p), ("rank", ctypes.c_int64), ("dims", ctypes.c_void_p))
-
-
-class _Version(_Head):
-    _fields_ = (("major", ctypes.c_int), ("minor", ctypes.c_int))
-
-
-class _Metadata(ctypes.Structure):
-    _fields_ = (("size", _WORD), ("version", _Version), ("traits", ctypes.c_uint32))
-
-
-class _Extension(ctypes.Structure):
-    _fields_ = (("size", _WORD), ("type", _INT), ("next", ctypes.c_void_p), ("metadata", ctypes.POINTER(_Metadata)))
-
-
-class _Api(_Head):
-    _fields_ = (
-        ("version", _Version),
-        ("internal", ctypes.c_void_p),
-        ("create_error", ctypes.c_void_p),
-        ("others", ctypes.c_void_p * 3),
-        ("get_stream", ctypes.c_void_p),
-    )
-
-
-class _Frame(_Head):
-    _fields_ = (
-        ("api", ctypes.POINTER(_Api)),
-        ("context", ctypes.c_void_p),
-        ("stage", _INT),
-        ("operands", _Many),
-        ("results", _Many),
-        ("attributes", _Attributes),
-    )
-
-
-class _ErrorArguments(_Head):
-    _fields_ = (("message", ctypes.c_char_p), ("code", _INT))
-
-
-class _StreamArguments(_Head):
-    _fields_ = (("context", ctypes.c_void_p), ("stream", ctypes.c_void_p))
-
-
-_Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
+_Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _Call = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 def handler(function_of: Callable[[int], Function], *, is_of_gpu: bool) -> Any:
     """Return the handler of a platform: it calls the function whose number the frame has."""
+    view = _view_of_gpu if is_of_gpu else _view
 
-    def handle(pointer: Any) -> int | None:
-        frame = pointer.contents
+    def handle(address: int) -> int | None:
+        frame = _words(address, _FRAME)
         try:
-            if frame.extension:
-                _say_version(frame.extension)
-            elif frame.stage == _EXECUTE:
-                number = ctypes.c_int64.from_address(frame.attributes.items[0].contents[1]).value
+            if frame[1]:
+                _say_version(frame[1])
+            elif frame[_STAGE] & _NARROW == _EXECUTE:
+                (attribute,) = _words(frame[_VALUES], 1)
+                (number,) = _words(_words(attribute, 2)[1], 1)
                 with _stream(frame) if is_of_gpu else contextlib.nullcontext():
-                    view = _view_of_gpu if is_of_gpu else _view
-                    inputs, outputs = (_arrays(many, view) for many in (frame.operands, frame.results))
-                    found = function_of(number)(*inputs)
-                    for out, x in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
-                        out[...] = x
+                    _compute(function_of(number), _arrays(frame, _OPERANDS, view), _arrays(frame, _RESULTS, view))
         except BaseException as error:  # noqa: BLE001 none may pass into XLA
             return _error(frame, f"{type(error).__name__}: {error}")
         return None
@@ -143,26 +80,46 @@ def register(name: str, function_of: Callable[[int], Function]) -> bool:
 _kept: list[Any] = []  # XLA knows them by address alone
 
 
-def _say_version(address: int) -> None:
-    extension = _Extension.from_address(address)
-    if extension.type == _METADATA:
-        version = extension.metadata.contents.version
-        version.major, version.minor = _MAJOR, _MINOR
+@functools.cache
+def _kind(count: int) -> Any:
+    return ctypes.c_uint64 * count
 
 
-def _arrays(many: _Many, view: Callable[..., Any]) -> list[Any]:
+def _words(address: int, count: int) -> list[int]:
+    """Return words of memory."""
+    found: list[int] = _kind(count).from_address(address)[:]
+    return found
+
+
+def _say_version(extension: int) -> None:
+    _, kind, _, metadata = _words(extension, 4)
+    if kind & _NARROW == _METADATA:
+        ctypes.c_uint64.from_address(metadata + 8 * 3).value = _VERSION  # after three sizes and extensions
+
+
+def _compute(function: Function, inputs: list[Any], outputs: list[Any]) -> None:
+    if getattr(function, "takes_out", False):
+        function(*inputs, out=outputs[0])
+        return
+    found = function(*inputs)
+    for out, x in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
+        out[...] = x
+
+
+def _arrays(frame: list[int], at: int, view: Callable[..., Any]) -> list[Any]:
+    """Return the operands, or the results, as arrays."""
+    count, _, items = frame[at : at + 3]
     made = []
-    for i in range(many.count):
-        buffer = _Buffer.from_address(many.items[i])
-        shape = tuple((ctypes.c_int64 * buffer.rank).from_address(buffer.dims)) if buffer.rank else ()
-        made.append(view(buffer.data, shape, _NUMPY[buffer.dtype]))
+    for buffer in _words(items, count) if count else ():
+        _, _, dtype, data, rank, dims = _words(buffer, 6)
+        made.append(view(data, tuple(_words(dims, rank)) if rank else (), _NUMPY[dtype & _NARROW]))
     return made
 
 
 def _view(address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     if not address or 0 in shape:
         return np.empty(shape, dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     memory: Any = (ctypes.c_char * size).from_address(address)
     return np.ndarray(shape, dtype, memory)
 
@@ -170,22 +127,28 @@ def _view(address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 def _view_of_gpu(address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if not address or 0 in shape:
         return cupy().empty(shape, dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     memory = cupy().cuda.UnownedMemory(address, size, None)
     return cupy().ndarray(shape, dtype, cupy().cuda.MemoryPointer(memory, 0))
 
 
-def _stream(frame: _Frame) -> contextlib.AbstractContextManager[Any]:
+def _stream(frame: list[int]) -> contextlib.AbstractContextManager[Any]:
     """Return a context in which CuPy computes in the stream of the call."""
-    arguments = _StreamArguments(ctypes.sizeof(_StreamArguments), None, frame.context, None)
-    _Call(frame.api.contents.get_stream)(ctypes.addressof(arguments))
-    return on_stream(cupy().cuda.runtime.getDevice(), arguments.stream or 0)
+    arguments = _kind(4)(4 * 8, 0, frame[_CONTEXT], 0)
+    _call(frame, _GET_STREAM, arguments)
+    return on_stream(cupy().cuda.runtime.getDevice(), arguments[3])
 
 
-def _error(frame: _Frame, message: str) -> int | None:
-    arguments = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, message.encode(), _INTERNAL)
-    created: int | None = _Call(frame.api.contents.create_error)(ctypes.addressof(arguments))
-    return created
+def _error(frame: list[int], message: str) -> int | None:
+    text = ctypes.create_string_buffer(message.encode())
+    return _call(frame, _CREATE_ERROR, _kind(4)(4 * 8, 0, ctypes.addressof(text), _INTERNAL))
+
+
+def _call(frame: list[int], which: int, arguments: Any) -> int | None:
+    """Call a function of XLA's table of them."""
+    (function,) = _words(frame[_API] + 8 * which, 1)
+    found: int | None = _Call(function)(ctypes.addressof(arguments))
+    return found
 
 
 @functools.cache

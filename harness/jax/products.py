@@ -86,7 +86,9 @@ def einsum(
 @functools.lru_cache(maxsize=1024)
 def _bound(function: Any, options: tuple[tuple[str, Any], ...]) -> Any:
     """Return `function` with options, the same object for equal ones."""
-    return functools.partial(function, **dict(options))
+    bound = functools.partial(function, **dict(options))
+    bound.takes_out = function is api.gemm.gemm  # type: ignore[attr-defined]
+    return bound
 
 
 def _named(options: Options) -> tuple[tuple[str, Any], ...]:
