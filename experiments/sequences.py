@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from experiments._parts.gpu import SUBJECT as ON_GPU
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 
@@ -16,20 +17,19 @@ LABELS = {
     "hmmlearn, scaled": "hmmlearn, scaled",
     "jax": "jax.lax.scan",
     "torch": "PyTorch, loop",
-    "gpu": "harness, GPU",
 }
+ON_A_GPU = Contender(f"harness, {ON_GPU}", {"method": "harness", "backend": ON_GPU}, 1, TASK)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each result and number of states; the harness is the reference."""
-    left_out = set() if machine.gpu else {"gpu"}
-    return [_case(what, states, STEPS[preset], left_out) for what in RESULTS for states in STATES[preset]]
+    on_gpu = (ON_A_GPU,) if machine.gpu else ()
+    return [_case(what, states, STEPS[preset], on_gpu) for what in RESULTS for states in STATES[preset]]
 
 
-def _case(what: str, states: int, steps: int, left_out: set[str]) -> Case:
-    left_out = left_out if what == "forward" else left_out | {"hmmlearn, scaled"}
-    methods = [method for method in LABELS if method not in left_out]
-    contenders = tuple(Contender(LABELS[method], {"method": method}, 1, TASK) for method in methods)
+def _case(what: str, states: int, steps: int, on_gpu: tuple[Contender, ...]) -> Case:
+    methods = [method for method in LABELS if what == "forward" or method != "hmmlearn, scaled"]
+    contenders = (*(Contender(LABELS[method], {"method": method}, 1, TASK) for method in methods), *on_gpu)
     axes = {"n": states, "steps": steps, "result": RESULTS[what], "dtype": "float64"}
     return Case(axes, contenders, {"states": states, "steps": steps, "what": what})
 

@@ -1,6 +1,6 @@
 """The task of a hidden Markov model: its log-likelihood, or its best path, by one of several methods.
 
-harness     harness.sequences; "gpu": of arrays on a GPU
+harness     harness.sequences by a backend; those of a GPU with arrays there
 hmmlearn    its compiled loops over logarithms, and for the log-likelihood those over scaled probabilities
 jax         jax.lax.scan of logsumexp, compiled
 torch       a loop of torch.logsumexp
@@ -8,6 +8,7 @@ torch       a loop of torch.logsumexp
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import numpy as np
 from harness.errors import Declined, VerificationError
 from harness.sequences import forward, viterbi
 
-PACKAGES = {"hmmlearn": "hmmlearn", "hmmlearn, scaled": "hmmlearn", "jax": "jax", "torch": "torch", "gpu": "cupy"}
+PACKAGES = {"hmmlearn": "hmmlearn", "hmmlearn, scaled": "hmmlearn", "jax": "jax", "torch": "torch"}
 TOLERANCE = 1e-5  # of a log-likelihood or a score, relative
 
 Model = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -81,7 +82,9 @@ def model_of(states: int, steps: int, seed: int) -> Model:
     return np.log(initial), np.log(transition), np.log(rng.random((steps, states)))
 
 
-def sequence(*, states: int, steps: int, what: str, method: str, threads: int, seed: int = 1) -> SequenceTask:
+def sequence(
+    *, states: int, steps: int, what: str, method: str, threads: int, backend: str = "auto", seed: int = 1
+) -> SequenceTask:
     """Prepare one.
 
     Raises
@@ -89,22 +92,24 @@ def sequence(*, states: int, steps: int, what: str, method: str, threads: int, s
     Declined
         If the package is not installed, or has no such function.
     """
-    package = PACKAGES.get(method, "numpy")
+    package = "cupy" if backend.startswith("gpu-") else PACKAGES.get(method, "numpy")
     if importlib.util.find_spec(package) is None:
         raise Declined("missing", f"package {package} is not installed: pip install {package}")
     model = model_of(states, steps, seed)
-    made = {"harness": _harness, "gpu": _harness, "jax": _jax, "torch": _torch}.get(method, _hmmlearn)
+    made = {"harness": functools.partial(_harness, backend=backend), "jax": _jax, "torch": _torch}.get(
+        method, _hmmlearn
+    )
     compute = made(model, what, method, threads)
-    return SequenceTask(model, what, compute, "" if method in ("harness", "gpu") else package)
+    return SequenceTask(model, what, compute, "" if method == "harness" else package)
 
 
-def _harness(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
+def _harness(model: Model, what: str, method: str, threads: int, *, backend: str) -> Callable[[], Any]:
     arrays: Any = model
-    if method == "gpu":
+    if backend.startswith("gpu-"):
         arrays = [importlib.import_module("cupy").asarray(x) for x in model]
     if what == "forward":
-        return lambda: forward(*arrays, threads=threads)[0]
-    return lambda: viterbi(*arrays, threads=threads)[1]
+        return lambda: forward(*arrays, backend=backend, threads=threads)[0]
+    return lambda: viterbi(*arrays, backend=backend, threads=threads)[1]
 
 
 def _hmmlearn(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
