@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._program import packed
+from backends.gpu._program import packed, templates
 from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
@@ -206,6 +206,7 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(device, "device", lambda index=None: chip)
     patch.setattr(device, "current_index", lambda: gpu.current)
     patch.setattr(packed, "_functions", {})
+    patch.setattr(templates, "_known", {})
     patch.setattr(packed, "load_kernel", gpu.load)
     patch.setattr(packed, "chained_launch", gpu.chained)
     patch.setattr(packed, "compile_together", gpu.compile_together)

@@ -6,11 +6,10 @@ import types
 import numpy as np
 import pytest
 
-from backends.gpu._program import packed
+from backends.gpu._program import packed, templates
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._program.symbols import Recording
-from backends.gpu._program.templates import Templates
 from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem
@@ -42,7 +41,7 @@ def test_a_template_is_what_its_sizes_are_described_by(monkeypatch, name, kind, 
     monkeypatch.setattr(packed, "load_kernel", lambda *_: types.SimpleNamespace(ptr=1))
     semiring, dtype, narrow = kind
     rung, rng = RUNGS[name], np.random.default_rng(7)
-    templates, hits = Templates(rung._described), 0
+    hits = 0
     like = Problem(
         9, 9, 9, SEMIRINGS[semiring], np.dtype(dtype), operand_dtype=narrow and np.dtype(narrow), layout=order + "C"
     )
@@ -59,7 +58,7 @@ def test_a_template_is_what_its_sizes_are_described_by(monkeypatch, name, kind, 
         itemsizes = dict.fromkeys(sides, 4)
         described, of_self = rung._described(plan, *matrices)
         for _ in range(3):  # it is described for any sizes when its kind comes again
-            found = templates.find(plan, matrices, itemsizes)
+            found = templates.find(rung._described, plan, matrices, itemsizes)
         if found is not None:
             assert of_self is None
             assert launches(found) == launches(PackedProgram(described, itemsizes))
@@ -115,6 +114,6 @@ def test_a_plan_is_not_changed(monkeypatch):
     plan = rung.plan(problem, detect())
     matrices = Matrix(Place("a"), 70, line=70), Matrix(Place("b"), 80, line=80), Matrix(Place("out"), 80, line=80)
     for _ in range(3):
-        Templates(rung._described).find(plan, matrices, dict.fromkeys(("a", "b", "out"), 4))
+        templates.find(rung._described, plan, matrices, dict.fromkeys(("a", "b", "out"), 4))
     assert plan == dataclasses.replace(plan)
     assert type(plan.problem.m) is int

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 from backends.gpu._cuda import device
 from backends.gpu._paths.execution import GpuClosure
 from backends.gpu._paths.program import closure_program
+from backends.gpu._program import templates
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.operators import unsupported
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
-from backends.gpu._program.templates import Templates
 from backends.gpu._sequences.execution import GpuSteps
 from backends.gpu._simt.argk import argk_program
 from harness import machine
@@ -105,7 +105,7 @@ class GpuBackend(Backend):
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         if not plan.problem.batch:
             matrices, of_self = [placed.matrix(name) for name in placed.buffers], None
-            program: Program | PackedProgram | None = self._templates.find(plan, matrices, placed.itemsizes)
+            program: Program | PackedProgram | None = templates.find(self._described, plan, matrices, placed.itemsizes)
             if program is None:
                 program, of_self = self._described(plan, *matrices)
             return GpuExecution(program, placed, of_self=of_self)
@@ -113,10 +113,6 @@ class GpuBackend(Backend):
         at_once = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, batch=sizes))
         matrices = (placed.matrix(name, steps[name]) for name in placed.buffers)
         return GpuExecution(self.program(at_once, *matrices), placed, shifts)
-
-    @functools.cached_property
-    def _templates(self) -> Templates:
-        return Templates(self._described)
 
     def _described(self, plan: Plan, *matrices: Matrix) -> tuple[Program, Program | None]:
         return self.program(plan, *matrices), self.program_of_self(plan, *matrices)

@@ -20,88 +20,80 @@ Describe = Callable[..., tuple[Program, Program | None]]
 # Numbers of the programs of some sizes; None: they are described otherwise.
 _Template = tuple[Callable[..., Any], PackedProgram | None]
 
-# Most kinds of products that a backend keeps, and most templates of one.
+# Most kinds of products that are kept, and most templates of one.
 _MOST, _MOST_OF_ONE = 1024, 64
 
 
-class Templates:
-    """What a backend describes, by all but sizes: the plan's tiles and options, dtypes, scalars, and how matrices lie.
+# By what describes, and all but sizes: the plan's tiles and options, dtypes, scalars, and how matrices lie.
+_known: dict[Hashable, tuple[_Template, ...]] = {}
 
-    Parameters
-    ----------
-    describe : callable
+
+def find(
+    describe: Describe, plan: Plan, matrices: Sequence[Matrix], itemsizes: Mapping[str, int]
+) -> PackedProgram | None:
+    """Return the program of a plan for matrices; None: it is to be described for these sizes alone.
+
+    So it is if it is the first of its kind, if a library computes it, or if another program takes its place where
+    B is A transposed.
     """
-
-    def __init__(self, describe: Describe) -> None:
-        self._describe = describe
-        self._known: dict[Hashable, tuple[_Template, ...]] = {}
-
-    def find(self, plan: Plan, matrices: Sequence[Matrix], itemsizes: Mapping[str, int]) -> PackedProgram | None:
-        """Return the program of a plan for matrices; None: it is to be described for these sizes alone.
-
-        So it is if it is the first of its kind, if a library computes it, or if another program takes its place where
-        B is A transposed.
-        """
-        problem, options, alpha, beta = plan.problem, plan.options, plan.problem.alpha, plan.problem.beta
-        layout = problem.layout.replace("A", "C")  # what is described reads columns or rows, with gaps or without
-        key = (
-            *(device.current_index(), plan.launch, *options, *options.values(), layout),
-            *(problem.semiring, problem.dtype, problem.operand_dtype, problem.accumulate, problem.triangle),
-            *(None if x is None else x.tobytes() for x in (alpha, beta)),  # zeros have signs
-            *[
-                (x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0)
-                for x in matrices
-            ],
-        )
-        templates = self._known.get(key)
-        sizes = problem.m, problem.n, problem.k, *[x.ld for x in matrices]
-        if 0 in sizes:
-            return None
-        if templates is None:  # a program that comes once need not be described twice
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            self._known[key] = ()
-            return None
-        for template in templates:
-            numbers_of, packed = template
-            numbers = numbers_of(*sizes)
-            if numbers is not None:
-                if template is not templates[0]:
-                    self._known[key] = (template, *(x for x in templates if x is not template))
-                return packed and packed.of(numbers)
-        if len(templates) >= _MOST_OF_ONE:
-            return None
-        template = self._template(plan, problem.laid_out(layout), matrices, itemsizes, sizes)
-        self._known[key] = (template, *templates)
+    problem, options, alpha, beta = plan.problem, plan.options, plan.problem.alpha, plan.problem.beta
+    layout = problem.layout.replace("A", "C")  # what is described reads columns or rows, with gaps or without
+    key = (
+        *(describe, device.current_index(), plan.launch, *options, *options.values(), layout),
+        *(problem.semiring, problem.dtype, problem.operand_dtype, problem.accumulate, problem.triangle),
+        *(None if x is None else x.tobytes() for x in (alpha, beta)),  # zeros have signs
+        *[(x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0) for x in matrices],
+    )
+    templates = _known.get(key)
+    sizes = problem.m, problem.n, problem.k, *[x.ld for x in matrices]
+    if 0 in sizes:
+        return None
+    if templates is None:  # a program that comes once need not be described twice
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[key] = ()
+        return None
+    for template in templates:
         numbers_of, packed = template
-        return packed and packed.of(numbers_of(*sizes))
+        numbers = numbers_of(*sizes)
+        if numbers is not None:
+            if template is not templates[0]:
+                _known[key] = (template, *(x for x in templates if x is not template))
+            return packed and packed.of(numbers)
+    if len(templates) >= _MOST_OF_ONE:
+        return None
+    template = _template(describe, plan, problem.laid_out(layout), matrices, itemsizes, sizes)
+    _known[key] = (template, *templates)
+    numbers_of, packed = template
+    return packed and packed.of(numbers_of(*sizes))
 
-    def _template(
-        self,
-        plan: Plan,
-        problem: Problem,
-        matrices: Sequence[Matrix],
-        itemsizes: Mapping[str, int],
-        sizes: tuple[int, ...],
-    ) -> _Template:
-        """Return the template of these sizes and others: without a program if they are described for each alone."""
-        names = ("m", "n", "k", *(f"ld_{number}" for number in range(len(matrices))))
-        recording = Recording(dict(zip(names, sizes, strict=True)))
-        m, n, k, *lds = recording.symbols.values()
-        lines = {"a": (k, m), "b": (n, k)}
-        symbols = [
-            x._replace(ld=ld, line=lines.get(x.place.buffer, (n, m))[x.by_columns])
-            for x, ld in zip(matrices, lds, strict=True)
-        ]
-        try:
-            of_symbols = problem.laid_out(problem.layout, m=m, n=n, k=k)
-            program, of_self = self._describe(_changed(plan, problem=of_symbols), *symbols)
-            if of_self is None and not any(isinstance(step, Call) for step in program.steps):
-                packed = PackedProgram(program, itemsizes)
-                return recording.function(packed.numbers), packed
-        except Exception:  # noqa: BLE001, S110 - what numbers raise too is raised by them
-            pass
-        return recording.function(()), None
+
+def _template(
+    describe: Describe,
+    plan: Plan,
+    problem: Problem,
+    matrices: Sequence[Matrix],
+    itemsizes: Mapping[str, int],
+    sizes: tuple[int, ...],
+) -> _Template:
+    """Return the template of these sizes and others: without a program if they are described for each alone."""
+    names = ("m", "n", "k", *(f"ld_{number}" for number in range(len(matrices))))
+    recording = Recording(dict(zip(names, sizes, strict=True)))
+    m, n, k, *lds = recording.symbols.values()
+    lines = {"a": (k, m), "b": (n, k)}
+    symbols = [
+        x._replace(ld=ld, line=lines.get(x.place.buffer, (n, m))[x.by_columns])
+        for x, ld in zip(matrices, lds, strict=True)
+    ]
+    try:
+        of_symbols = problem.laid_out(problem.layout, m=m, n=n, k=k)
+        program, of_self = describe(_changed(plan, problem=of_symbols), *symbols)
+        if of_self is None and not any(isinstance(step, Call) for step in program.steps):
+            packed = PackedProgram(program, itemsizes)
+            return recording.function(packed.numbers), packed
+    except Exception:  # noqa: BLE001, S110 - what numbers raise too is raised by them
+        pass
+    return recording.function(()), None
 
 
 def _changed(x: Any, **fields: Any) -> Any:
