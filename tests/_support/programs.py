@@ -28,7 +28,11 @@ ON_HOST = (
     Combination("plus_times", "int32", "int8"),
     Combination("lor_land", "bool", "bool"),
 )
-ON_GPU = (Combination("min_plus", "float32", "float32"), Combination("plus_times", "float64", "float64"))
+ON_GPU = (
+    Combination("min_plus", "float32", "float32"),
+    Combination("plus_times", "float64", "float64"),
+    Combination("plus_times", "int8", "int8"),  # four elements a word
+)
 SMALL_HOST = Limits(most_pairs=1 << 14, most_size=65)
 SMALL_GPU = Limits(
     on_device=True,

@@ -117,7 +117,6 @@ class PipelinedRung(WarpRung):
         return super().tile_defines(plan, product) + as_defines(pipeline)
 
 
-def _traits(x: Matrix, most: int) -> tuple[bool, int, int, bool]:
-    """Return what loads of lines, of `most` elements, depend on: which numbers cut them, and how they lie."""
-    is_whole = x.ld % most == 0
-    return is_whole, largest_power(x.line or x.ld, most) if is_whole else 1, x.alignment % LOADS[-1], x.by_columns
+def _traits(x: Matrix, most: int) -> tuple[int, int, int, bool]:
+    """Return what loads of lines, of `most` elements or fewer, depend on: which numbers cut them, and how they lie."""
+    return largest_power(x.ld, most), largest_power(x.line or x.ld, most), x.alignment % LOADS[-1], x.by_columns
