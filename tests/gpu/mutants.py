@@ -146,7 +146,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("i >= m || j >= n", "i >= m"),
         ("if (tile < 0) continue;", ""),
     ),
-    ("log-sum-exp", "log_sum_exp.cu"): (
+    ("log-sum-exp", "log_sum_exp.cu exponentials.cuh"): (
         ("top == -INFINITE ? (T)0 : top", "top"),
         ("leasts[first] - shift >= narrow", "true"),
         ("whole - 2 * exponent", "whole"),
