@@ -18,7 +18,7 @@ def _no_kernel_of_another_test_is_expected():
 def gpu(monkeypatch):
     """Return a GPU that the host plays, on which nothing is remembered."""
     repeats.forget()
-    sequences._packed.cache_clear()
+    sequences._programs.cache_clear()
     monkeypatch.setattr(repeats, "classes", set())
     yield install(monkeypatch)
     repeats.forget()

@@ -65,18 +65,30 @@ class GpuSteps:
         layout = Layout(count, steps, states, of_transition, of_emission, is_one, group)
         if count and steps and states:
             options = self._keeps, self._multiply, self._is_relative, self._is_traced
-            packed = _packed(device.current_index(), self._problem.semiring, dtype, layout, *options)
-            launch_with_scratch(packed, [x.data.ptr for x in arrays.values()], device.current_stream())
+            spare = _programs(device.current_index(), self._problem.semiring, dtype, layout, *options)
+            try:
+                packed = spare.pop()
+            except IndexError:  # several threads compute such steps at once, or none has yet
+                packed = _packed(self._problem.semiring, dtype, layout, *options)
+            try:
+                launch_with_scratch(packed, [x.data.ptr for x in arrays.values()], device.current_stream())
+            finally:
+                spare.append(packed)
         out = arrays["out"] if self._keeps else None
         return Stepped(out, arrays["last"], arrays["offsets"], arrays.get("paths"))
 
 
 @functools.lru_cache(maxsize=64)
+def _programs(*_: Any) -> list[PackedProgram]:
+    """Return the programs for a GPU and the arguments of `_packed` that no thread uses now."""
+    return []
+
+
 def _packed(
-    index: int, semiring: Any, dtype: np.dtype[Any], layout: Layout, keeps: str, multiply: Multiply, is_relative: bool,
+    semiring: Any, dtype: np.dtype[Any], layout: Layout, keeps: str, multiply: Multiply, is_relative: bool,
     is_traced: bool,
 ) -> PackedProgram:  # fmt: skip
-    """Return the launches for a layout on GPU `index`, ready."""
+    """Return the launches for a layout on the current GPU, ready."""
     problem = Problem(layout.count, layout.states, layout.states, semiring, dtype)
     most = device.device().shared_memory
     program = StepsProgram(problem, layout, keeps, most, multiply, is_relative=is_relative, is_traced=is_traced).program
