@@ -29,21 +29,13 @@ class GpuClosure:
     """
 
     def __init__(self, program: Program, dtype: np.dtype[Any], *, keeps: bool) -> None:
-        self._program, self._keeps = program, keeps
-        self._itemsizes = {"d": dtype.itemsize, "findings": _FINDINGS.itemsize, **({"before": 4} if keeps else {})}
-        self._spare = [PackedProgram(program, self._itemsizes)]  # those that no thread uses now
+        itemsizes = {"d": dtype.itemsize, "findings": _FINDINGS.itemsize, **({"before": 4} if keeps else {})}
+        self._packed, self._keeps = PackedProgram(program, itemsizes), keeps
 
     def __call__(self, best: Any, before: Any) -> Findings:
         """Close `best` in place, with the predecessors if they are kept; both are C-ordered."""
         findings = device.empty((3,), _FINDINGS)
         arrays = [best, findings, *([before] if self._keeps else [])]
-        try:
-            packed = self._spare.pop()
-        except IndexError:  # several threads close matrices at once
-            packed = PackedProgram(self._program, self._itemsizes)
-        try:
-            launch_with_scratch(packed, [x.data.ptr for x in arrays], device.current_stream())
-        finally:
-            self._spare.append(packed)
+        launch_with_scratch(self._packed, [x.data.ptr for x in arrays], device.current_stream())
         nan, betters, cycle = (int(x) for x in findings.get())
         return Findings(-1 if nan == _NONE else nan, bool(betters), -1 if cycle == _NONE else cycle)
