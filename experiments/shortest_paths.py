@@ -25,7 +25,7 @@ REAL_GRAPHS = {"smoke": ("karate_club",), "quick": REAL, "full": REAL}
 # Vertices of dense graphs; of those with few edges, whose numbers of edges a vertex follow.
 DENSE = {"smoke": (64,), "quick": (256, 512, 1024), "full": (256, 512, 1024, 2048)}
 DENSE_ON_GPU = {"smoke": (64,), "quick": (1024, 4096), "full": (1024, 2048, 4096, 8192)}
-SPARSE = {"smoke": 64, "quick": 512, "full": 1024}
+SPARSE = {"smoke": 64, "quick": 512, "full": 2048}
 DEGREES = (2, 8, 32, 128, 512)
 NETWORKX_UP_TO = 1024  # vertices
 
@@ -85,7 +85,7 @@ def dense_cases(preset: str, machine: Machine) -> list[Case]:
 def sparse_cases(preset: str) -> list[Case]:
     """Return a case per number of edges of a vertex."""
     n = SPARSE[preset]
-    return [_uniform("edges", n, x, (SCIPY_DIJKSTRA, BLOCKED), SCIPY_DIJKSTRA) for x in DEGREES if x <= n // 2]
+    return [_uniform("edges", n, x, (SCIPY_DIJKSTRA, BLOCKED), SCIPY_DIJKSTRA) for x in DEGREES if x < n // 2]
 
 
 def _uniform(
