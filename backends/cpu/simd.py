@@ -47,6 +47,7 @@ from backends.cpu._paths.bits import BitClosure
 from backends.cpu._paths.block import build_close_block, build_mirror
 from backends.cpu._paths.closure import HostClosure, Tables
 from backends.cpu._paths.halves import Halves, Square
+from backends.cpu._paths.trees import TreeSteps
 from backends.cpu._sequences.run import prepare_steps
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
@@ -242,6 +243,10 @@ class Simd(Backend):
         if self.missing() or self.declines(problem) or is_bool(problem.dtype):
             return None
         return prepare_steps(problem.semiring, problem.dtype, keeps, is_relative, is_traced)
+
+    def tree_steps(self, problem: Problem) -> TreeSteps | None:
+        """Return compiled loops."""
+        return TreeSteps(problem)
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""

@@ -19,6 +19,7 @@ from harness.interface.execution import (
     Repeat,
     Stepped,
     Steps,
+    TreeSteps,
 )
 from harness.interface.nest import Nest
 from harness.machine import Machine
@@ -42,6 +43,7 @@ __all__ = [
     "Shortcut",
     "Stepped",
     "Steps",
+    "TreeSteps",
     "make_plan",
     "prepare",
 ]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.interface.execution import Closure, Execution, Steps
+from harness.interface.execution import Closure, Execution, Steps, TreeSteps
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
@@ -202,6 +202,18 @@ class Abilities:
             predecessors. It is called with any arrays of these sizes, by several threads at once. If its attribute
             ``takes_bits = True`` says so, graphs of bools also come as (..., n, bytes) arrays of uint8 without
             `before`: eight edges each, the lowest bit first, and zeros after the last.
+        """
+        return None
+
+    def tree_steps(self, problem: Problem) -> TreeSteps | None:
+        """Return the steps of a closure with predecessors that are no products, or None: they are made by NumPy.
+
+        Asked where `prepare_closure` returned None, of arrays on the host.
+
+        Parameters
+        ----------
+        problem : Problem
+            The product of one matrix by itself.
         """
         return None
 

@@ -101,6 +101,24 @@ class Stepped(NamedTuple):
 Steps = Callable[[Any, Any, Any, np.ndarray, np.ndarray], Stepped]
 
 
+class TreeSteps(Protocol):
+    """Steps of a closure with predecessors, over C-ordered (n, n) arrays `best` and `before` on the host.
+
+    Attributes
+    ----------
+    block : int
+        Pivots whose rows are closed at once, if the caller names no number.
+    """
+
+    block: int
+
+    def close_rows(self, best: Any, before: Any, pivots: slice) -> None:
+        """Let paths from the pivots to all vertices pass through each pivot, one after the other."""
+
+    def take(self, best: Any, before: Any, rows: slice, pivots: slice, terms: Any, which: Any) -> None:
+        """Take what is better of `terms`, paths from `rows` through the pivots; `which` says through which, from 0."""
+
+
 class HostExecution(Execution):
     """A product on the host, complete in `operands.out` when `run` returns.
 

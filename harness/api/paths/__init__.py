@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.api.libraries.views import any_library
-from harness.api.paths.compute import CLOSED, Options, compute
+from harness.api.paths.compute import CLOSED, Options, run
 from harness.errors import ProblemError
 from harness.semiring import Semiring, as_semiring
 
@@ -167,6 +167,6 @@ def closure(
         method, block, backend, threads, return_predecessors, not directed, sources, packed, device, memory_cap
     )
     try:
-        return compute(matrix, as_semiring(semiring), options)
+        return run(matrix, as_semiring(semiring), options)
     except ProblemError as error:
         raise error.told_by("closure") from None

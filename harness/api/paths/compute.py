@@ -52,7 +52,7 @@ class Options(NamedTuple):
     memory_cap: Any
 
 
-def compute(matrix: Any, semiring: Semiring, options: Options) -> Any:
+def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
     """Return what `closure` returns."""
     if not semiring.is_named or semiring.name not in CLOSED:
         raise ProblemError(
@@ -154,7 +154,8 @@ def _closer(arrays: Arrays, matrices: Any, dtype: np.dtype[Any], semiring: Semir
             how = {"keeps": options.keeps, "symmetric": options.symmetric}
             closer = chosen.prepare_closure(problem, count, block, limits.machine_of(threads), **how)
         if closer is None:
-            size = tuning_paths.PATHS_BLOCK if block is None else block
-            closer = ByProducts(arrays, problem, size, options.backend, threads)
+            trees = chosen.tree_steps(problem) if options.keeps and not arrays.on_device else None
+            usual = tuning_paths.PATHS_BLOCK if trees is None else trees.block
+            closer = ByProducts(arrays, problem, usual if block is None else block, options.backend, threads, trees)
         _closers.put(key, closer)
     return closer

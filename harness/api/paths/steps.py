@@ -10,7 +10,7 @@ from harness.api import argk, gemm
 from harness.api.arrays import Arrays
 from harness.api.paths import predecessors
 from harness.elimination import Step, find_cycle, find_nan, put_one, steps_of
-from harness.interface import Findings
+from harness.interface import Findings, TreeSteps
 from harness.problem import Problem
 
 
@@ -26,9 +26,20 @@ class ByProducts:
         Most vertices that are closed at once. 0: all are one block, ``D := D (x) D`` until nothing changes.
     backend, threads
         As in `harness.gemm`.
+    trees : TreeSteps, optional
+        As `Backend.tree_steps` returns them.
     """
 
-    def __init__(self, arrays: Arrays, problem: Problem, block: int, backend: str, threads: int | None) -> None:
+    def __init__(
+        self,
+        arrays: Arrays,
+        problem: Problem,
+        block: int,
+        backend: str,
+        threads: int | None,
+        trees: TreeSteps | None = None,
+    ) -> None:
+        self._trees = trees
         self._module, self._add, self._block = arrays.module, problem.semiring.add.ufunc, block
         self._semiring, self._dtype = problem.semiring, problem.dtype
         self._arrays, self._n = arrays, problem.n
@@ -56,10 +67,15 @@ class ByProducts:
             self._square(Step(slice(0, self._n), slice(0, self._n)), best, before)
             return
         for step in steps_of(self._n, self._block, self._n):
-            if step.closes:
+            if step.closes and before is not None and self._trees is not None:
+                self._trees.close_rows(best, before, step.pivots)
+            elif step.closes:
                 self._square(step, best, before)
             elif before is None:
                 self._improve_in_place(step, best)
+            elif step.rows != step.pivots and self._trees is not None:
+                terms, which = self._gemm_argk(best[step.rows, step.pivots], best[step.pivots])
+                self._trees.take(best, before, step.rows, step.pivots, terms, which)
             elif step.rows != step.pivots:
                 self._improve(step, slice(None), best, before)
 
