@@ -6,11 +6,13 @@
 array([[3.]])
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from harness.api.argk import gemm_argk
 from harness.api.gemm import gemm
 from harness.api.matrix_vector import axpy, gemv, ger, symv, syr, syrk
 from harness.arithmetic import native_floats
-from harness.contraction.einsum import einsum
 from harness.errors import (
     BackendUnavailable,
     ConvergenceError,
@@ -25,10 +27,13 @@ from harness.interface import Backend, Execution
 from harness.machine import VERSION, Machine
 from harness.memory import free_memory
 from harness.operands import Operands
-from harness.page.results import Results, results
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
+
+if TYPE_CHECKING:
+    from harness.contraction.einsum import einsum
+    from harness.page.results import Results, results
 
 __version__ = VERSION
 
@@ -68,3 +73,17 @@ __all__ = [
     "syr",
     "syrk",
 ]
+
+# Imported when they are first asked for: a product needs neither, and they take a twentieth of the import.
+_LATER = {"einsum": "harness.contraction.einsum", **dict.fromkeys(("Results", "results"), "harness.page.results")}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
