@@ -330,10 +330,16 @@ def test_code_from_before_the_numbering_is_not_kept(tmp_path, monkeypatch):
     assert "before functions were numbered" in cache.not_kept["build.<locals>.store"]
 
 
-def test_code_that_holds_an_address_is_not_kept(tmp_path, monkeypatch):
-    assert compiled_to_store(0x7F3A_0000_1000, tmp_path, monkeypatch)[0] == 0x7F3A_0000_1000
+@pytest.mark.parametrize("value", [0x7F3A_0000_1000, 0x7F3A_0000_0000, 0x2_0000_0008])
+def test_code_that_holds_an_address_is_not_kept(value, tmp_path, monkeypatch):
+    assert compiled_to_store(value, tmp_path, monkeypatch)[0] == value
     assert list(tmp_path.iterdir()) == []
     assert "may be an address" in cache.not_kept["build.<locals>.store"]
+
+
+def test_code_that_holds_a_small_number_above_a_zero_is_kept(tmp_path, monkeypatch):
+    assert compiled_to_store(0x3_0000_0000, tmp_path, monkeypatch)[0] == 0x3_0000_0000
+    assert list(tmp_path.iterdir())
 
 
 def test_the_python_form_is_not_compiled(monkeypatch):
