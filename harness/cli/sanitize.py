@@ -23,12 +23,12 @@ PUBLIC = "public calls"  # the name under which their findings stand
 
 def functions() -> dict[str, Callable[..., Any]]:
     """Return everything public that computes, by name."""
-    from harness import linalg
+    from harness import linalg, sequences
     from harness.api import argk, gemm, matrix_vector, paths
     from harness.contraction import einsum
 
     found: dict[str, Callable[..., Any]] = {}
-    for module in (linalg, argk, gemm, matrix_vector, paths, einsum):
+    for module in (linalg, sequences, argk, gemm, matrix_vector, paths, einsum):
         found.update((name, x) for name, x in vars(module).items() if callable(x) and not name.startswith("_"))
     return found
 

@@ -111,6 +111,7 @@ def calls() -> Iterator[Call]:
         yield Call("gemm_argk", f"batch of {what}", (draw(3, m, k), draw(3, k, n)), {"semiring": semiring})
     yield from _paths()
     yield from _linalg()
+    yield from _sequences()
 
 
 def _products(draw: _Draw, sizes: tuple[int, int, int], semiring: str, what: str) -> Iterator[Call]:
@@ -148,6 +149,9 @@ def _paths() -> Iterator[Call]:
         yield Call("closure", f"{n} {semiring} {dtype}", (weights, semiring))
         options = {"return_predecessors": True}
         yield Call("closure", f"{n} {semiring} {dtype}, predecessors", (weights, semiring), options)
+        yield Call("closure", f"{n} {semiring} {dtype}, rows of few", (weights, semiring), {"sources": [0, n - 1]})
+        both = np.minimum(weights, weights.T) if semiring.startswith("min") else np.maximum(weights, weights.T)
+        yield Call("closure", f"{n} {semiring} {dtype}, undirected", (both, semiring), {"directed": False})
     yield Call("shortest_paths", "67 by squaring", (_Draw("float32", 1)(67, 67),), {"method": "squaring"})
 
 
@@ -163,3 +167,20 @@ def _linalg() -> Iterator[Call]:
         yield Call("qr", f"{n} {dtype}, recursive", (draw(n + 3, n),), {"panel": "recursive"})
         yield Call("hessenberg", f"{n} {dtype}", (a,))
         yield Call("refine", f"{n} {dtype}", (a, draw(n, 3)))
+
+
+def _sequences() -> Iterator[Call]:
+    """Yield steps of few states and of many, of one sequence and of several, ragged, with a matrix for each step."""
+    shapes = itertools.product(((1, 1), (3, 5), (2, 70)), (1, 17, 300), ("float32", "float64"))
+    for turn, ((sequences, steps), states, dtype) in enumerate(shapes):
+        draw, what = _Draw(dtype, turn), f"{sequences} of {steps} steps, {states} states, {dtype}"
+        lengths = {"lengths": np.arange(sequences, dtype=np.int32) % steps + 1}
+        each = (steps - 1, states, states) if turn % 2 else (states, states)
+        model = tuple(-draw(*shape) for shape in ((states,), each, (sequences, steps, states)))
+        for function in ("forward", "backward", "posterior", "viterbi"):
+            yield Call(function, what, model, lengths if turn % 3 else {})
+        if states < 100:
+            matrices = draw(sequences, steps, states, states)
+            yield Call("scan", what, (matrices, "max_plus"), {"reverse": bool(turn % 2)})
+            yield Call("scan", f"{what}, of vectors", (matrices, "min_plus"), {"initial": draw(sequences, states)})
+            yield Call("chain", what, (matrices, "max_plus"))
