@@ -29,13 +29,14 @@ _known: dict[Hashable, tuple[_Template, ...]] = {}
 
 
 def find(
-    describe: Describe, plan: Plan, matrices: Sequence[Matrix], itemsizes: Mapping[str, int]
+    describe: Describe, plan: Plan, matrices: Sequence[Matrix], buffers: Mapping[str, Any]
 ) -> PackedProgram | None:
     """Return the program of a plan for matrices; None: it is to be described for these sizes alone.
 
     So it is if it is the first of its kind, if a library computes it, or if another program takes its place where
     B is A transposed.
     """
+    itemsizes = {name: x.itemsize for name, x in buffers.items()}
     problem, options, alpha, beta = plan.problem, plan.options, plan.problem.alpha, plan.problem.beta
     layout = problem.layout.replace("A", "C")  # what is described reads columns or rows, with gaps or without
     key = (
