@@ -522,7 +522,7 @@ def test_what_is_asked_of_a_gpu_is_planned_there(name):
         asked = [
             (entries[arguments["backend"]], Problem.from_json(dict(arguments["problem"])), arguments["parameters"])
             for c in case.contenders
-            if "gpu-" in (arguments := {**case.arguments, **c.arguments}).get("backend", "")
+            if "gpu-" in (arguments := {**case.arguments, **c.arguments}).get("backend", "") and "problem" in arguments
         ]
         able = [one for one in asked if one[0].refuses(one[1]) is None]
         is_odd = case.axes.get("operands") == "int8" and case.axes["n"] % 4  # cuBLAS takes no such rows of bytes
