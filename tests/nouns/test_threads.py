@@ -26,7 +26,7 @@ def test_all_libraries_use_what_they_are_told_and_go_back(number):
     assert threads.read_back() == before
 
 
-PRODUCTS = {"several threads": "", "a limit": ", threads=1"}
+PRODUCTS = {"several threads": "", "a limit": ", threads=2"}
 
 
 @pytest.mark.parametrize("how", PRODUCTS.values(), ids=PRODUCTS)
