@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.passes import add_extremes
 from backends.gpu._program.operators import Form, batch_defines, has_fast_form, semiring_defines
@@ -23,7 +24,6 @@ from harness.tuning.gpu.rungs import (
     ARGK_RESIDENT,
     ARGK_SEARCHED_ROWS,
     ARGK_SEARCHERS,
-    ARGK_SMALL_BLOCKS,
     ARGK_SMALL_TILES,
     ARGK_TILES,
     LANES_K,
@@ -51,25 +51,22 @@ def argk_program(
     if has_fast_form(problem.semiring, problem.dtype) and problem.pairs and not batch and is_scanned(problem):
         forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
     tiles_k = ceil_div(problem.k, tiles.bk)
-    is_resident, is_wide = before is not None and tiles_k <= ARGK_RESIDENT, tiles_k > MOST_TILES
-    at_once = ARGK_BLOCKS
-    if is_resident or is_wide:
-        tiles, at_once = small, ARGK_SMALL_BLOCKS
-    if is_resident:
-        tiles = dataclasses.replace(tiles, stages=max(2, tiles_k))
+    resident = dataclasses.replace(small, stages=max(2, tiles_k))
+    is_resident = before is not None and tiles_k <= ARGK_RESIDENT and _fits(resident, itemsize)
+    is_wide = tiles_k > MOST_TILES
+    tiles = resident if is_resident else small if is_wide else tiles
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
     strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
     places, sizes = (a.place, b.place, out.place, which.place), (problem.m, problem.n, problem.k)
     along_batch, of_batch = (batch.grid, batch.arguments(a, b, out, which)) if batch else ((), ())
     of_paths: tuple[Any, ...] = ()
-    shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
+    shared, queue = _shared_bytes(tiles, itemsize)
     if before is not None:
         of_paths = before.place, *(map(np.int64, before.next) if batch else ())
-        queue = INT.itemsize * tiles.bm * tiles.bn
         shared = shared + queue if is_resident else max(shared, queue)
     arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes, *of_batch, *of_paths
     kind = {"IMPROVES": before is not None, "IS_RESIDENT": is_resident, "BITS_OF_PLACE": 32 if is_wide else 16}
-    macros = _macros(tiles, a, b, itemsize, at_once) + batch_defines(batch) + as_defines(kind)
+    macros = _macros(tiles, a, b, itemsize) + batch_defines(batch) + as_defines(kind)
     for form in forms:
         defines = semiring_defines(problem.semiring, problem.dtype, form=form) + macros
         kernel = Kernel("argk", defines, (tiles.threads,), shared, function="argk")
@@ -80,7 +77,17 @@ def argk_program(
     return program
 
 
-def _macros(tiles: Launch, a: Matrix, b: Matrix, itemsize: int, blocks: int) -> Defines:
+def _shared_bytes(tiles: Launch, itemsize: int) -> tuple[int, int]:
+    """Return the bytes of shared memory of all stages, and of a queue of elements."""
+    stages = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
+    return stages, INT.itemsize * tiles.bm * tiles.bn
+
+
+def _fits(tiles: Launch, itemsize: int) -> bool:
+    return sum(_shared_bytes(tiles, itemsize)) <= device.planned().shared_memory
+
+
+def _macros(tiles: Launch, a: Matrix, b: Matrix, itemsize: int) -> Defines:
     """Return the macros of argk.cu beside those of the semiring."""
     sizes = {name.upper(): getattr(tiles, name) for name in "bm bn bk wm wn tm tn stages".split()}
     copies = {
@@ -88,5 +95,5 @@ def _macros(tiles: Launch, a: Matrix, b: Matrix, itemsize: int, blocks: int) -> 
         "WIDTH_B": width_of_copies(b, tiles.bn, tiles, itemsize),
         "OFFSET": offset_type(tiles, a, b),
     }
-    order = {"ORDER": 0, "GROUP": ARGK_GROUP, "C_VECTORS": False, "BLOCKS": blocks}
+    order = {"ORDER": 0, "GROUP": ARGK_GROUP, "C_VECTORS": False, "BLOCKS": ARGK_BLOCKS}
     return as_defines({**sizes, **copies, **order, "SEARCHERS": ARGK_SEARCHERS, "SEARCHED_ROWS": ARGK_SEARCHED_ROWS})
