@@ -45,7 +45,8 @@ NOUNS_IN_PARTS = {"interface", "operands", "registry", "semiring", "surroundings
 # The wings, and which other wings each may import. Every wing may import every noun.
 WINGS = {
     "cli": set(
-        "compare autotune page report run analysis timing store proof api linalg contraction sequences tuning stats".split()
+        "compare autotune page report run analysis timing store proof api linalg contraction".split()
+        + "sequences tuning stats".split()
     ),
     "compare": set("report run analysis timing store stats".split()),
     "autotune": set("run timing tuning proof stats".split()),

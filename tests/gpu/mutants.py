@@ -140,7 +140,8 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("if (BM_ >= BN_) return BM_ / BN_ *", "if (BM_ >= BN_) return BM_ / BN_ + "),  # tiles of the group before
     ),
     ("argk", "argk.cu"): (
-        ("better != totals[r][s] ? t", "better == sums.x[r][s] ? t"),
+        ("if (better != totals[r][s]) places", "if (better == sums.x[r][s]) places"),
+        ("s % 2 ? 0x5410 : 0x3254", "0x3254"),
         ("p < end && found < 0", "p < end"),
         ("const int first = k - (k - 1) / BK * BK;", "const int first = BK;"),
         ("i >= m || j >= n", "i >= m"),

@@ -134,6 +134,7 @@ def test_undirected_graphs(gpu, semiring, dtype):
         np.testing.assert_array_equal(closure(batch, semiring, directed=False).get()[1, ::-1, ::-1], best.get())
         np.testing.assert_array_equal(best.get(), floyd_warshall(weights, semiring))
         assert_paths(weights, best.get(), before.get(), semiring)
+    assert closure(gpu.array(np.zeros((0, 0), np.uint8)), "max_min", directed=False).shape == (0, 0)
     weights = np.random.default_rng(1).random((140, 140), np.float32)
     best = shortest_paths(gpu.array(np.minimum(weights, weights.T)), directed=False).get()
     np.testing.assert_array_equal(best, best.T)  # sums that round otherwise too
@@ -155,7 +156,9 @@ def test_half_of_an_undirected_graph_is_computed(gpu, monkeypatch, semiring, dty
         best, _, _ = close(gpu, batch, semiring, keeps=False, block=block, symmetric=True)
         for each, found in zip(batch, best, strict=True):
             np.testing.assert_array_equal(found, floyd_warshall(each, semiring))
-    assert "mirror" in [function for function, _ in gpu.launches]
+        auto = closure(gpu.array(batch), semiring, directed=False, block=block)  # also of who takes no such triangle
+        np.testing.assert_array_equal(auto.get(), best)
+    assert {"mirror", "take_rows"} <= {function for function, _ in gpu.launches}
 
 
 def test_a_batch_of_small_graphs_is_closed_by_one_launch(gpu):

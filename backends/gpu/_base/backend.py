@@ -146,7 +146,9 @@ class GpuBackend(Backend):
         """
         planned = functools.cache(lambda product: self.plan(product, machine))
         whole = dataclasses.replace(problem, accumulate=True, batch=(count,))
-        halves = symmetric and not keeps and problem.n >= HALVES_FROM and "triangle" in self.takes
+        lower = dataclasses.replace(whole, batch=(), triangle="d")
+        halves = symmetric and not keeps and problem.n >= HALVES_FROM
+        halves = halves and "triangle" in self.takes and not self.declines(lower)
         program = closure_program(
             problem,
             count,
@@ -156,7 +158,7 @@ class GpuBackend(Backend):
             at_once=not halves
             and (count > 1 and is_at_once(whole) if keeps else self.dimensions_at_once(planned(whole)) > 0),
             symmetric=symmetric,
-            by_halves=halves and "a" in self.columns_taken(planned(dataclasses.replace(whole, batch=(), triangle="d"))),
+            by_halves=halves and "a" in self.columns_taken(planned(lower)),
         )
         return GpuClosure(program, problem.dtype, keeps=keeps)
 

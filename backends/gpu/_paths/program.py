@@ -120,9 +120,10 @@ class _Closure:
         """Reserve what a block's step leaves for its product, and the copies of other columns."""
         problem, program, n = self._problem, self.program, self._n
         at_once = self._batch.count if self._batch else 1
-        program.reserve("columns", at_once * n * self._side, problem.dtype)
         self._row = self._whole_lines(n)
-        program.reserve("pivot rows", at_once * self._side * self._row, problem.dtype)
+        # zeroed, for wide loads reach beyond the pivots, and beyond the ends of rows
+        program.reserve("columns", at_once * n * self._side, problem.dtype, is_zeroed=True)
+        program.reserve("pivot rows", at_once * self._side * self._row, problem.dtype, is_zeroed=True)
         if self._keeps:
             program.reserve("pivot before", at_once * self._side * n, INT)
         copies = (_size(x.rows) * self._whole_lines(_size(x.pivots)) for x in steps if not x.closes)

@@ -116,7 +116,7 @@ def check_method(method: str, block: int | None) -> int | None:
 def check_symmetry(arrays: Arrays, best: Any, semiring: Semiring) -> None:
     """Raise if an edge has another value than the one back; NaN, which has no value, is told of later."""
     n = best.shape[-1]
-    side = n if arrays.on_device else _SIDE
+    side = max(n, 1) if arrays.on_device else _SIDE
     for first, left in itertools.product(range(0, n, side), repeat=2):
         there, back = slice(first, first + side), slice(left, left + side)
         if left > first or (best[..., there, back] == best[..., back, there].swapaxes(-1, -2)).all():
