@@ -19,6 +19,8 @@ LAST_RAN = {
     r"package torch is not installed": "2026-11-22, the same machine, PyTorch 2.11: tests/cpu/test_peers.py",
     r"could not import '(torch|jax(\.numpy)?|cupy)'": "2026-11-23, H200, PyTorch 2.11, JAX 0.11: tests/api, torch",
     r"could not import 'graphblas'": "2026-11-22, Intel Xeon, 2 cores, python-graphblas 2025.2: tests/experiments",
+    r"could not import '(networkx|rustworkx)'": "2026-11-28, Intel Xeon, 2 cores, NetworkX 3.6 and rustworkx 0.18: "
+    "tests/experiments/test_graphs.py",
     r"could not import 'polars'": "on every interpreter with the GIL",
     r"package mkl is not installed": "2026-11-22, Intel Xeon, 2 cores, MKL 2026.2: tests/cpu/test_peers.py",
     r"nvdisasm is not installed": "2026-11-28, Intel Xeon, 2 cores, nvdisasm 13.5: tests/gpu/test_chips.py",
