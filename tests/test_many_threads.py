@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "_support" / "mixed_calls.py"
-THREADS, CALLS = 16, 500  # of which a planted race needs no more
+THREADS, CALLS, CALLS_OF_A_RACE = 16, 2000, 500
 
 # Numba's modules import each other in a circle: who looks into them before all are there breaks the import for good.
 FIRST_CALLS = """
@@ -71,7 +71,7 @@ def test_sixteen_threads_compute_mixed_products_right():
 
 def test_a_planted_race_is_found():
     for _ in range(5):
-        done = _run(str(PROGRAM), str(THREADS), str(CALLS), "tables")
+        done = _run(str(PROGRAM), str(THREADS), str(CALLS_OF_A_RACE), "tables")
         if done.returncode != 0 or json.loads(done.stdout)["wrong"]:  # it may end the process
             return
     pytest.fail("threads shared their tables of addresses, and every product was right")
