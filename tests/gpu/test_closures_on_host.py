@@ -9,6 +9,7 @@ from experiments._parts.apsp_task import apsp
 from harness import SEMIRINGS, Problem, ProblemError, VerificationError
 from harness.machine import detect
 from harness.paths import closure, shortest_paths
+from tests._support.graphs import closure_by_definition as floyd_warshall
 from tests.gpu.host_kernels import BY_THE_SHIM
 from tests.gpu.on_cpu import RUNGS
 
@@ -38,24 +39,6 @@ def edges(n, semiring, dtype, seed, *, density=0.3, high=6):
         weights = np.ones((n, n), bool)
     weights[rng.random((n, n)) >= density] = zero
     return weights
-
-
-def floyd_warshall(weights, semiring):
-    """Return best values: of numbers by floats, whose infinity is what integers have no value for."""
-    kind, is_none = weights.dtype, np.eye(len(weights), dtype=bool)
-    if kind.kind == "b":
-        best, add, multiply = weights | is_none, np.logical_or, np.logical_and
-    else:
-        add, multiply = ({"plus": np.add, "min": np.minimum, "max": np.maximum}[name] for name in semiring.split("_"))
-        absent = np.inf if add is np.minimum else -np.inf
-        best = np.where(weights == SEMIRINGS[semiring].zero(kind), absent, weights.astype(float))
-        best = add(best, np.where(is_none, 0 if multiply is np.add else -absent, absent))
-    for k in range(len(weights)):
-        best = add(best, multiply(best[:, k, None], best[None, k, :]))
-    if kind.kind in "iu":
-        info = np.iinfo(kind)
-        best = np.where(np.isinf(best), np.where(best > 0, info.max, info.min), best)
-    return best.astype(kind)
 
 
 def assert_paths(weights, best, before, semiring):

@@ -133,3 +133,11 @@ def test_threads_with_sizes_of_their_own(gpu):
     for thread in threads:
         thread.join()
     assert wrong == [False] * 60
+
+
+def test_rows_that_vectors_of_four_narrow_elements_cut_or_not(gpu):
+    """Kernels are kept by how rows are cut: 16 elements cut none of these, four those of 12 and of 8."""
+    rng = np.random.default_rng(5)
+    for n in (12, 5, 8, 6, 7):
+        a, b = (rng.integers(-9, 9, shape, np.int8) for shape in ((3, 1), (1, n)))
+        np.testing.assert_array_equal(gemm(gpu.array(a), gpu.array(b), backend="gpu-tuned").get(), a * b)

@@ -6,7 +6,7 @@
 PANELS = {False: {1536: 256, 3072: 512}, True: {3072: 512, 6144: 1024}}
 # Vertices of a block, of a graph that has several (docs/lab/2026-11-28-paths.md).
 BLOCK = 64
-# Elements along the side of a thread's tile in a block that is closed, and rows of a strip of its columns.
+# Elements along the side of a thread's tile in a block that is closed, and columns of a strip of its rows.
 PER, WIDTH = 4, 32
 # Vertices from which on half of a symmetric matrix is computed.
 HALVES_FROM = 2048
