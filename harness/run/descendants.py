@@ -82,12 +82,17 @@ def _below() -> dict[int, tuple[str, str, int, int]]:
     if not has_children():
         return {}
     processes = {pid: fields for pid in _numbers() if (fields := _fields(_PROC / str(pid)))}
-    below = more = {os.getpid()}
-    while more:
-        more = {pid for pid, (_, _, parent, _) in processes.items() if parent in below} - below
-        below = below | more
-    below.discard(os.getpid())
+    below = _below_one(os.getpid(), {pid: fields[2] for pid, fields in processes.items()})
     return {pid: processes[pid] for pid in below if processes[pid][1] not in _ENDED}
+
+
+def _below_one(ancestor: int, parents: Mapping[int, int]) -> set[int]:
+    """Return the processes below `ancestor`, of which `parents` holds the parent of each."""
+    below = more = {ancestor}
+    while more:
+        more = {pid for pid, parent in parents.items() if parent in below} - below
+        below = below | more
+    return below - {ancestor}
 
 
 def running_threads() -> int:
@@ -110,10 +115,19 @@ def wait_until_stopped(pid: int, most_s: float) -> bool:
     return True
 
 
-def marked_below(mark: str) -> list[int]:
-    """Return the numbers of the processes that have `mark` in their environment and another parent than this one."""
-    found = _marked({pid: _environment(pid) for pid in _numbers()}, mark)
-    return [pid for pid in found if (fields := _fields(_PROC / str(pid))) and fields[2] != os.getpid()]
+@contextlib.contextmanager
+def ending_with(ancestor: int, mark: str) -> Iterator[None]:
+    """Kill the processes below `ancestor`, which the block kills, and every one with `mark` in its environment.
+
+    They have ended when the block is left. Those that have become children of this process, which is `adopting`, are
+    waited for as a parent does; children that it had before are left to who started them. A process that is just
+    starting a program has no environment, but a parent.
+    """
+    parents = {pid: fields[2] for pid in _numbers() if (fields := _fields(_PROC / str(pid)))}
+    own = {pid for pid, parent in parents.items() if parent == os.getpid()}
+    below = _below_one(ancestor, parents)
+    yield
+    _kill_marked(mark, below, own)
 
 
 def _marked(environments: Mapping[int, bytes | None], mark: str) -> list[int]:
@@ -121,18 +135,14 @@ def _marked(environments: Mapping[int, bytes | None], mark: str) -> list[int]:
     return [pid for pid, text in environments.items() if text and entry in text.split(b"\0")]
 
 
-def kill_marked(mark: str, below: Iterable[int] = ()) -> None:
-    """Kill every process that has `mark` in its environment; wait for processes that have no environment yet.
-
-    The processes `below`, as `marked_below` found them, have ended when this returns. If they have become children of
-    this process, which is `adopting`, it waits for them as their parent.
-    """
-    ending = set(below)
+def _kill_marked(mark: str, below: set[int], own: set[int]) -> None:
+    """Kill processes as long as there are any with `mark`, or that have no environment yet, or have not ended."""
+    ending = below
     for _ in range(_PASSES):
         environments = {pid: _environment(pid) for pid in _numbers() if pid not in _bare}
         found = _marked(environments, mark)
         bare = {pid for pid, text in environments.items() if text == b""}
-        ending = {pid for pid in ending if _is_awaited(pid)}
+        ending = {pid for pid in ending.union(found) - own if _is_awaited(pid)}
         if not found and not bare and not ending:
             return
         for pid in found:

@@ -76,6 +76,18 @@ def test_the_processes_that_a_worker_has_started_count_as_its_own(pool):
         assert holder.wait(10) != 0, "what it has started ends with it"
 
 
+def test_what_detached_itself_while_a_worker_ended_has_been_waited_for(pool):
+    """The parent of an orphan takes a new session and ends at once, as the launcher of ranks does when it is killed."""
+    with descendants.adopting():
+        (worker,) = pool.processes(SLOTS[:1]).values()
+        fork = "import os, time; os.setsid(); pid = os.fork(); pid or (os.close(1), time.sleep(60)); print(pid)"
+        environment = {**os.environ, descendants.MARK: worker.mark}
+        with descendants.ending_with(worker.number, worker.mark):
+            orphan = int(subprocess.check_output([sys.executable, "-S", "-c", fork], env=environment))
+            assert Path(f"/proc/{orphan}").exists()
+        assert not Path(f"/proc/{orphan}").exists(), "running, or ended and not waited for"
+
+
 def test_without_idle_processes_nothing_is_looked_at(monkeypatch):
     monkeypatch.setattr(descendants, "_numbers", None)
     assert descendants.memory_of([]) == {}

@@ -166,10 +166,9 @@ class WorkerProcess:
         if not self.is_alive:
             return
         self.is_alive = False
-        below = descendants.marked_below(self.mark)
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        descendants.kill_marked(self.mark, below)
+        with descendants.ending_with(self.number, self.mark):
+            self._signal(signal.SIGKILL)
+            self._process.wait()
         if self._end is not None:
             os.close(self._end)
         self.connection.close()
