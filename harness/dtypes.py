@@ -14,8 +14,8 @@ import numpy as np
 
 from harness.errors import ProblemError
 
-# NumPy's letters of the kinds that products take: bool, signed and unsigned integers, floats.
-KINDS = "biuf"
+# NumPy's letters of the kinds that products take: bool, signed and unsigned integers, floats, complex numbers.
+KINDS = "biufc"
 
 
 class DType(NamedTuple):
@@ -34,7 +34,8 @@ class DType(NamedTuple):
     c, ptx, blas : str
         Its type in CUDA C, its suffix in PTX, and the letter of its routines in a BLAS.
     digits, exponent : int
-        Of a float: bits of the mantissa, with the hidden one; exponent of the least normal number.
+        Of a float, or of each part of a complex number: bits of the mantissa, with the hidden one; exponent of the
+        least normal number.
     cublas, tma : int
         Its numbers in cudaDataType, if cuBLAS multiplies it or sums in it, and in CUtensorMapDataType; -1: none.
     is_in_torch : bool
@@ -70,6 +71,8 @@ TABLE = {
         DType("float32", "f", 4, "float64", "float", "f32", "s", 24, -126, cublas=0, tma=7),
         DType("float16", "f", 2, "float32", "Half", "f16", "", 11, -14, cublas=2, tma=6),
         DType("bfloat16", "f", 2, "float32", "", "bf16", "", 8, -126, cublas=14, tma=9, is_of_sums=False),
+        DType("complex128", "c", 16, "", "", "", "z", 53, -1022, cublas=5),
+        DType("complex64", "c", 8, "complex128", "", "", "c", 24, -126, cublas=4),
         DType("int64", "i", 8, "", "long long", "s64", tma=5),
         DType("int32", "i", 4, "", "int", "s32", cublas=10, tma=3),
         DType("int16", "i", 2, "", "short", "s16"),
@@ -125,6 +128,16 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f"
 
 
+def is_complex(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements are complex numbers: a real and an imaginary part side by side, each rounded."""
+    return dtype.kind == "c"
+
+
+def parts_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the real and the imaginary part of complex numbers; that of other numbers is their own."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if is_complex(dtype) else dtype
+
+
 def is_exact(dtype: np.dtype[Any]) -> bool:
     """Return whether nothing is rounded: sums are equal in any order, and there is no NaN."""
     return dtype.kind in "biu"
@@ -141,7 +154,7 @@ def highest(dtype: np.dtype[Any]) -> Any:
 
 
 def float_limits(dtype: np.dtype[Any]) -> Any:
-    """Return the limits of a floating-point dtype, as `numpy.finfo` does, of those of `ml_dtypes` too."""
+    """Return the limits of floats, or of the parts of complex numbers, as `numpy.finfo` does; of `ml_dtypes` too."""
     if row_of(dtype).is_of_sums:
         return np.finfo(dtype)
     import ml_dtypes  # where the dtype itself comes from

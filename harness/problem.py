@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import DTYPES, MIXED, dtype_name, is_bool, is_exact, named_dtype
+from harness.dtypes import DTYPES, MIXED, dtype_name, is_bool, is_complex, is_exact, named_dtype
 from harness.errors import ProblemError
 from harness.scalars import as_count, as_value
 from harness.semiring import SEMIRINGS, Scalar, Semiring, as_semiring
@@ -136,12 +136,17 @@ class Problem:
         if converted is not None and np.isnan(converted):
             raise ProblemError(f"{name} is NaN", expected=f"a value of {self.dtype.name}", got=repr(value))
         if converted is None or (np.asarray(value).dtype == bool) != (self.dtype == bool):
-            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            is_number = isinstance(value, int | float | complex | np.number) and not isinstance(value, bool)
+            is_real = np.iscomplexobj(value) and not is_complex(self.dtype)
             raise ProblemError(
                 f"{name} is no value of the product's dtype",
                 expected=f"a scalar that {self.dtype.name} can hold",
                 got=reprlib.repr(value),
-                fix="change it, or take operands of a wider dtype" if is_number else "a number of Python or of NumPy",
+                fix="operands of complex128, as a.astype(complex), or a real number"
+                if is_real
+                else "change it, or take operands of a wider dtype"
+                if is_number
+                else "a number of Python or of NumPy",
             )
         one = self.semiring.one(self.dtype)
         return None if one is not None and converted == one else converted
@@ -183,8 +188,8 @@ class Problem:
 
     @property
     def operations(self) -> int:
-        """Two per pair. They are floating-point operations (FLOP) only for plus_times over floats."""
-        return 2 * self.pairs
+        """Two per pair, eight of complex numbers. They are FLOP only for plus_times over floats and complex numbers."""
+        return (8 if is_complex(self.dtype) else 2) * self.pairs
 
     @property
     def bytes_moved(self) -> int:
@@ -215,7 +220,7 @@ class Problem:
             )
         record = {**vars(self), "semiring": self.semiring.name, "dtype": self.dtype.name}
         for name in ("alpha", "beta"):
-            record[name] = None if record[name] is None else record[name].item()
+            record[name] = _to_json(record[name])
         record["operand_dtype"] = self.operand_dtype and self.operand_dtype.name
         record["batch"] = list(self.batch)
         for name in ("operand_dtype", "triangle", "batch"):
@@ -226,13 +231,22 @@ class Problem:
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Problem:
         """Return the Problem that `to_json` described."""
-        dtypes = {name: named_dtype(record[name]) for name in ("dtype", "operand_dtype") if record.get(name)}
-        return cls(**{**record, **dtypes})
+        values: dict[str, Any] = {
+            name: named_dtype(record[name]) for name in ("dtype", "operand_dtype") if record.get(name)
+        }
+        values |= {name: complex(*record[name]) for name in ("alpha", "beta") if isinstance(record.get(name), list)}
+        return cls(**{**record, **values})
 
     def __str__(self) -> str:
         dtype = self.dtype.name if self.operand_dtype is None else f"{self.operand_dtype.name} to {self.dtype.name}"
         batch = f"{'x'.join(map(str, self.batch))} of " if self.batch else ""
         return f"{self.semiring.name} {dtype} {batch}{self.m}x{self.n}x{self.k}{TRIANGLES[self.triangle]}"
+
+
+def _to_json(scalar: Scalar) -> Any:
+    """Return a scalar as JSON has it; of a complex number both parts."""
+    value = None if scalar is None else scalar.item()
+    return [value.real, value.imag] if isinstance(value, complex) else value
 
 
 def _triangular(size: int) -> int:
@@ -281,6 +295,8 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
 
 def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
     """Return the remedy for a product that cannot be summed in `dtype`."""
+    if is_complex(dtype):
+        return "a real number of each: a.real, a.imag or abs(a), in the same way for b"
     if is_bool(dtype) and semiring.is_tabled:
         return f"semiring='lor_land', whose sums are or and whose products are and; or {otherwise}"
     if not semiring.is_ordinary or dtype_name(dtype) not in MIXED:

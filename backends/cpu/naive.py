@@ -51,7 +51,7 @@ class Naive(Backend):
     idea = "the definition: three loops i, j, k over the arrays as they lie"
     source = "lecture notes on dense matrix algorithms: the triple loop"
     calls_libraries = False
-    takes = frozenset({"mixed"})
+    takes = frozenset({"mixed", "complex"})
     accumulates_in_place = True
 
     def loops(self, plan: Plan) -> Nest:

@@ -1,4 +1,4 @@
-"""NumPy alone: BLAS for plus_times over floats, rank-1 updates by ufuncs for every other semiring.
+"""NumPy alone: BLAS for plus_times over floats and complex numbers, rank-1 updates by ufuncs for every other semiring.
 
     loop 3  ic over m by mc   rows of C         BLAS does all of this itself for plus_times
     loop 2  jc over n by nc   columns of C      the block of C and one of terms stay in L2
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._kernel_family import of_openblas
-from harness.dtypes import is_float
+from harness.dtypes import is_exact
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -36,6 +36,7 @@ class NumpyBlas(Backend):
     writes_expressions = True
     rereads_operands = True
     accumulates_in_place = True
+    takes = frozenset({"complex"})
 
     def declines(self, problem: Problem) -> str | None:
         """Decline semirings made of Python functions, which have no ufunc."""
@@ -61,7 +62,7 @@ class NumpyBlas(Backend):
 
 
 def _uses_blas(problem: Problem) -> bool:
-    return problem.semiring.is_ordinary and is_float(problem.dtype)
+    return problem.semiring.is_ordinary and not is_exact(problem.dtype)
 
 
 def _prepare_blas(problem: Problem, operands: Operands) -> Callable[[], None]:

@@ -106,8 +106,8 @@ def as_numbers(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
     array = arrays.take(caller, name, x)
     if not is_known(array.dtype):
         raise ProblemError(
-            f"{caller}: {name} does not hold real numbers or bools",
-            expected="a float, integer or bool array",
+            f"{caller}: {name} does not hold numbers or bools",
+            expected="an array of floats, complex numbers, integers or bools",
             got=f"{type(x).__name__} of dtype {array.dtype}",
             fix=_conversion(name, x, array),
         )
@@ -130,9 +130,7 @@ def _as_matrices(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
 
 
 def _conversion(name: str, x: Any, array: Any) -> str:
-    """Return how an operand `x`, as an array without real numbers, becomes one with them."""
-    if array.dtype.kind == "c":
-        return f"a product of {name}.real and one of {name}.imag"
+    """Return how an operand `x`, as an array without numbers, becomes one with them."""
     if hasattr(x, "toarray"):
         return f"{name}.toarray()"
     if array.dtype.names:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from harness import machine
-from harness.dtypes import float_limits
+from harness.dtypes import float_limits, is_complex
 from harness.errors import HarnessError, VerificationError
 from harness.experiment import Budget
 from harness.interface import Backend, make_plan, prepare
@@ -233,13 +233,13 @@ def _proven(
 ) -> Any:
     """Call once, and return the expected result: that of the first backend, with which others are compared."""
     kind = problem.dtype.kind
-    out.fill(np.nan if kind == "f" else kind == "b" or 77)
+    out.fill(np.nan if kind in "fc" else kind == "b" or 77)
     call()
     processor.wait()
     result = processor.call.arrays.module.tril(out) if problem.triangle == "d" else out
     if expected is None:
         return result.copy()
-    if kind == "f":
+    if kind in "fc":
         limits = float_limits(problem.dtype)
         unit = 8 * math.sqrt(problem.k + 1) * float(limits.eps)
         is_right = abs(result - expected).max() <= unit * (1 + abs(expected).max())
@@ -269,6 +269,8 @@ def _drawn(module: Any, shape: tuple[int, ...], dtype: np.dtype[Any], k: int, se
         return rng.random_sample(shape) < 1 / math.sqrt(k + 1)
     if dtype.kind in "iu":
         return rng.randint(0, 8, size=shape).astype(dtype)
+    if is_complex(dtype):
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
     drawn = module.empty(shape, np.float32)
     drawn[...] = rng.standard_normal(shape)
     if dtype.name != "bfloat16":

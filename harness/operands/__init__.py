@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import is_bool, is_exact
+from harness.dtypes import is_bool, is_complex, is_exact
 from harness.operands.layout import (
     CACHE_LINE,
     aligned_empty,
@@ -97,7 +97,7 @@ class Operands:
 def poison(out: np.ndarray) -> None:
     """Fill `out` with values that a correct product would not leave: NaN, or an alternating pattern."""
     if not is_exact(out.dtype):
-        out[...] = np.nan
+        out[...] = complex(np.nan, np.nan) if is_complex(out.dtype) else np.nan
         return
     pattern = np.arange(out.size, dtype=np.uint64).reshape(out.shape)
     out[...] = pattern % 2 == 0 if is_bool(out.dtype) else (pattern % 97 + 17).astype(out.dtype)
@@ -142,6 +142,8 @@ def _draw(rng: np.random.Generator, problem: Problem, x: np.ndarray) -> np.ndarr
 
 def _values(rng: np.random.Generator, shape: tuple[int, ...], problem: Problem, dtype: np.dtype[Any]) -> np.ndarray:
     """Draw floats from the standard normal, integers over a quarter of the range, bools so that half of D is true."""
+    if is_complex(dtype):
+        return rng.standard_normal((*shape, 2)).view(np.complex128)[..., 0]
     if not is_exact(problem.dtype):
         return rng.standard_normal(shape)
     if is_bool(dtype):

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness import machine, registry
-from harness.dtypes import is_exact, mixed_dtypes
+from harness.dtypes import is_complex, is_exact, mixed_dtypes
 from harness.errors import HarnessError, VerificationError
 from harness.interface import Backend, Prepared, make_plan, prepare
 from harness.machine import Machine
@@ -96,7 +96,8 @@ def check_backend(
         As soon as it is known: one for the declaration, then one for each aspect of each kernel.
     """
     yield check_declaration(backend)
-    dtypes = [dtype for dtype in DTYPES if dtype != HALF or "half" in backend.takes]
+    ability = {HALF: "half"} | {dtype: "complex" for dtype in DTYPES if is_complex(dtype)}
+    dtypes = [dtype for dtype in DTYPES if dtype not in ability or ability[dtype] in backend.takes]
     semirings = list(SEMIRINGS.values() if semirings is None else semirings)
     for semiring, dtype in itertools.product(semirings, dtypes):
         if semiring.unsupported(dtype) is None and (depth == "full" or _is_quick(semiring, dtype)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import is_bool, is_exact, is_integer
+from harness.dtypes import is_bool, is_complex, is_exact, is_integer
 from harness.errors import PlanError
 from harness.interface import Backend, make_plan
 from harness.machine import Machine
@@ -324,7 +324,10 @@ def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple
 def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases with alpha and beta: ordinary values, the zero, and those that mean the one."""
     zero, one = semiring.zero(dtype), semiring.one(dtype)
+    factor: Any
     factor, other = (False, True) if is_bool(dtype) else (3, 2) if is_integer(dtype) else (0.75, -2.5)
+    if is_complex(dtype):
+        factor, other = 0.75 - 0.5j, -2.5 + 1j
     both = problem(9, 10, 11, alpha=factor, beta=other, accumulate=True)
     strided = dataclasses.replace(both, layout="AAA")
     problems = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from harness.dtypes import is_exact
+from harness.dtypes import is_complex, is_exact
 from harness.operands import Operands, poison
 from harness.problem import Problem
 from harness.proof import reference
@@ -85,6 +85,9 @@ def _mistakes(
         shorter = dataclasses.replace(problem, k=problem.k - 1)
         yield "the last step of k was left out", reference.product(shorter, a[:, :-1], b[:-1], c, **part)
         yield "the first step of k was left out", reference.product(shorter, a[:, 1:], b[1:], c, **part)
+    if is_complex(problem.dtype):
+        yield "A was conjugated", reference.product(problem, a.conj(), b, c, **part)
+        yield "B was conjugated", reference.product(problem, a, b.conj(), c, **part)
     ordinary = SEMIRINGS["plus_times"]
     if problem.semiring is not ordinary and ordinary.unsupported(problem.dtype) is None:
         plain = dataclasses.replace(problem, semiring=ordinary)

@@ -82,11 +82,11 @@ def _product_by_rows(operands: Operands, vectors: np.ndarray, convert: Conversio
 
 def _triangle_by_rows(operands: Operands, vectors: np.ndarray, convert: Conversion) -> np.ndarray:
     """Return ``L @ vectors``, L the triangle of ``a @ b``: row i of `a` meets the sum of the first i + 1 columns."""
-    sums, parts = np.zeros((operands.b.shape[0], 1, vectors.shape[1]), vectors.dtype), []
+    sums, parts = np.zeros((operands.b.shape[0], 1, vectors.shape[1]), convert(operands.b[:0]).dtype), []
     for begin in range(0, operands.a.shape[0], ROWS_AT_A_TIME):
         rows = slice(begin, begin + ROWS_AT_A_TIME)
         terms = convert(operands.b[:, rows])[:, :, None] * vectors[rows]
-        sums = sums[:, -1:] + np.cumsum(terms, axis=1, dtype=vectors.dtype)
+        sums = sums[:, -1:] + np.cumsum(terms, axis=1, dtype=sums.dtype)
         parts.append(np.einsum("ip,piv->iv", convert(operands.a[rows]), sums))
     return np.concatenate(parts)
 

@@ -90,7 +90,7 @@ def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray 
 
 def measured(x: Any) -> np.ndarray:
     """Return a copy of `x` in the dtype in which errors are measured."""
-    return np.array(x, np.float64)
+    return np.array(x, np.complex128 if np.iscomplexobj(x) else np.float64)
 
 
 def _absolute(x: Any) -> np.ndarray:

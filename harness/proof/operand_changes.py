@@ -5,12 +5,13 @@ A change takes the operands and a generator of random numbers, and works in plac
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from harness.dtypes import float_limits, is_bool, is_exact
+from harness.dtypes import float_limits, is_bool, is_complex, is_exact
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import Semiring
@@ -72,7 +73,8 @@ def special_values(problem: Problem) -> list[Any]:
     narrow = problem.input_dtype
     if not is_exact(problem.dtype):
         info = float_limits(narrow)
-        return [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
+        parts = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
+        return [complex(*both) for both in itertools.product(parts, repeat=2)] if is_complex(narrow) else parts
     if is_bool(problem.dtype):
         return [False, True]
     least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.dtypes import is_exact, is_integer, row_of
+from harness.dtypes import is_complex, is_exact, is_integer, row_of
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, Semiring
 
@@ -28,7 +28,7 @@ ArrayFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # Sums keep more digits than the product's dtype has. Not under logaddexp, whose wide form is too slow: the allowed
 # error accounts for that.
-_WIDEST = np.dtype(np.longdouble)
+_WIDEST, _WIDEST_COMPLEX = np.dtype(np.longdouble), np.dtype(np.clongdouble)
 
 STEPS_AT_A_TIME = 64  # of k: bounds the memory that conversions take
 
@@ -189,7 +189,8 @@ def algebra(semiring: Semiring, dtype: np.dtype[Any]) -> _Algebra:
     zero = _zero(add.name, dtype) if known_add else semiring.zero(dtype)
     work: Any = dtype
     if known_add and known_multiply and not is_exact(dtype) and not add.is_selective:
-        work = np.dtype(np.float64) if semiring.is_log_sum else np.dtype(row_of(dtype).wide or _WIDEST)
+        widest = _WIDEST_COMPLEX if is_complex(dtype) else _WIDEST
+        work = np.dtype(np.float64) if semiring.is_log_sum else np.dtype(row_of(dtype).wide or widest)
     if not known_multiply:
         times = _elementwise(multiply.function, dtype)
     elif multiply.name == "plus" and add.is_selective and is_integer(dtype):

@@ -2,6 +2,8 @@
 
 * Integers, bool, and semirings whose (+) selects (min, max): every value must be equal. Zeros of either sign are equal.
 * Floats under a (+) that rounds: within the bound of `allowed_error`; NaN and infinities must stand where they should.
+* Complex numbers: each part within that bound. Where a part should be no finite number, one of the two must be none:
+  which of them depends on when alpha is applied, and libraries multiply by an alpha of 1 as well.
 
 Small products are compared in full. Of larger ones whole rows and whole columns are compared, first and last among
 them, so that no strip of rows or columns escapes. Nothing is compared above the diagonal of a D that is computed as a
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import is_complex
 from harness.errors import VerificationError
 from harness.operands import Operands
 from harness.problem import Problem
@@ -79,7 +82,7 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
         how = f"within {worst:.2g} of the bound for ordinary sums plus {extra_error:.2g}"
     else:
         unit = float(np.finfo(problem.dtype).eps) / 2
-        units = _gamma(problem.k + EXTRA_ROUNDINGS, unit) / unit
+        units = _gamma(_roundings(problem), unit) / unit
         how = f"within {worst * units:.2g} of {units:.0f} units of rounding"
     summary = f"{' and '.join(compared)}, {how}"
     is_linear = problem.semiring.is_ordinary and problem.semiring.is_tabled
@@ -117,10 +120,12 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
       <= u (w |D| + 1/e)``, and those of all terms ``u (|D| + log(k+1))``, however large A and B are. k sums, with 3 u
       each for exp and log, and 3 roundings of a term. Twice, since the oracle rounds too. M is no term and has no such
       weight, but passes undiminished at most.
+    * plus over complex numbers: the same of 2k + 6 for k + 3, since a part is a sum of 2k products of parts, whose
+      absolute values sum to |A||B| at most.
     * times, or an operation of the user's own: ``gamma_(4k+12)`` times the sum of |D| and all absolute terms.
     """
     info = np.finfo(problem.dtype)
-    unit, tiny, steps = float(info.eps) / 2, float(info.smallest_normal), problem.k + EXTRA_ROUNDINGS
+    unit, tiny, steps = float(info.eps) / 2, float(info.smallest_normal), _roundings(problem)
     if problem.semiring.multiply.name == "sqdiff" and problem.alpha is not None:
         steps += OF_SCALED_SQUARES
     size = np.where(np.isfinite(expected), np.abs(measured(expected)), 0.0)
@@ -132,6 +137,10 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
         if problem.semiring.is_log_sum:
             return 2 * _gamma(steps, unit) * (size + 4) + _gamma(3, unit) * magnitude
         return _gamma(steps, unit) * magnitude + steps * tiny
+
+
+def _roundings(problem: Problem) -> int:
+    return (2 if is_complex(problem.dtype) else 1) * (problem.k + EXTRA_ROUNDINGS)
 
 
 def _check_form(problem: Problem, result: Any) -> None:
@@ -197,7 +206,8 @@ def _compare(
     else:
         magnitude = magnitude_of(problem, *arrays, **part)
         allowed = allowed_error(problem, expected, magnitude) + extra_error
-        right, worst = _compare_floats(problem, expected, got, allowed, magnitude)
+        compare = _compare_complex if is_complex(problem.dtype) else _compare_floats
+        right, worst = compare(problem, expected, got, allowed, magnitude)
     if problem.triangle == "d":
         right |= rows[:, None] < columns[None, :]
     if right.all():
@@ -211,6 +221,18 @@ def _compare(
         got=f"{got[i, j]!s}; {np.count_nonzero(~right)} of {right.size} elements compared are wrong"
         + (f": {looks_like}" if looks_like else ""),
     )
+
+
+def _compare_complex(
+    problem: Problem, expected: np.ndarray, got: np.ndarray, allowed: np.ndarray, magnitude: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return the same of complex numbers, of which each part is compared."""
+    parts = [
+        _compare_floats(problem, expected_part, got_part, allowed, magnitude)
+        for expected_part, got_part in ((expected.real, got.real), (expected.imag, got.imag))
+    ]
+    right = parts[0][0] & parts[1][0]
+    return right | (~np.isfinite(expected) & ~np.isfinite(got)), max(worst for _, worst in parts)
 
 
 def _compare_floats(

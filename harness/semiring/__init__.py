@@ -177,7 +177,7 @@ class Semiring(HasMeaning):
         if not isinstance(kinds, str) or not kinds or set(kinds) - set(KINDS):
             raise ProblemError(
                 f"semiring {name!r}: kinds is not understood",
-                expected=f"letters of {KINDS!r}: bool, signed and unsigned integers, floats",
+                expected=f"letters of {KINDS!r}: bool, signed and unsigned integers, floats, complex numbers",
                 got=repr(kinds),
             )
         return cls(

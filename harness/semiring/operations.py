@@ -155,7 +155,7 @@ def reduced(x: Any, table: Mapping[str, Any], find: Callable[[str], Any]) -> tup
 MONOIDS = {
     monoid.name: monoid
     for monoid in (
-        Monoid("plus", scalars.plus, Constant(0), ufunc=np.add),
+        Monoid("plus", scalars.plus, Constant(0), kinds="iufc", ufunc=np.add),
         Monoid("min", scalars.keep_smaller, highest, is_selective=True, ufunc=np.fmin),
         Monoid("max", scalars.keep_greater, lowest, is_selective=True, ufunc=np.fmax),
         Monoid("times", scalars.times, Constant(1), ufunc=np.multiply),
@@ -172,7 +172,7 @@ BINARY_OPS = {
         BinaryOp(
             "plus", scalars.plus, Constant(0), absorbing=scalars.absorbing_plus, ufunc=np.add, is_commutative=True
         ),
-        BinaryOp("times", scalars.times, Constant(1), ufunc=np.multiply, is_commutative=True),
+        BinaryOp("times", scalars.times, Constant(1), kinds="iufc", ufunc=np.multiply, is_commutative=True),
         BinaryOp("min", scalars.minimum, highest, ufunc=np.minimum, is_commutative=True),
         BinaryOp("max", scalars.maximum, lowest, ufunc=np.maximum, is_commutative=True),
         BinaryOp(

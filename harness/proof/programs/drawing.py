@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from harness.dtypes import float_limits, is_bool, is_exact, is_integer, mixed_dtypes
+from harness.dtypes import float_limits, is_bool, is_complex, is_exact, is_integer, mixed_dtypes
 from harness.operands import shares_with_itself, span
 from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, VALUES, Program, View, semiring_of
 from harness.semiring import DTYPES, HALF, SEMIRINGS
@@ -235,6 +235,8 @@ def _values_of_scalars(kind: Combination) -> tuple[Any, ...]:
     if is_bool(dtype):
         return True, False
     identities = [x.item() for x in (semiring.zero(dtype), semiring.one(dtype)) if x is not None]
+    if is_complex(dtype):
+        return *identities, 2.0, -2.5 + 0.75j, 1j, 0.0, complex(float("inf"), 1.0)
     if not is_exact(dtype):
         return (*identities, 2.0, -2.5, 0.75, 3, 0.0, float("inf"), float("-inf"), float(float_limits(dtype).tiny))
     return *identities, 2, 3, int(np.iinfo(dtype).max), int(np.iinfo(dtype).min)

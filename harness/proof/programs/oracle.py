@@ -16,6 +16,7 @@ from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof import reference
+from harness.proof.magnitude import measured
 from harness.proof.programs.program import Program, View, semiring_of
 from harness.proof.verify import verify
 from harness.semiring import Semiring
@@ -175,9 +176,9 @@ def _extra_error(program: Program, problem: Problem, operands: Operands) -> floa
         return 0.0
     extra, info = 0.0, np.finfo(problem.dtype)
     if problem.alpha is not None and problem.is_mixed and problem.input_dtype != np.float32:
-        extra = abs(float(problem.alpha)) * (problem.k + 1) * float(info.smallest_normal)
+        extra = float(abs(problem.alpha)) * (problem.k + 1) * float(info.smallest_normal)
     elif problem.alpha is not None and problem.semiring.multiply.name == "times":
-        largest = np.abs(operands.b[np.isfinite(operands.b)].astype(np.float64)).max(initial=0)
+        largest = np.abs(measured(operands.b[np.isfinite(operands.b)])).max(initial=0)
         extra = problem.k * float(info.smallest_subnormal) * float(largest)
     if program.backend != "auto":
         backend = registry.find(program.backend)

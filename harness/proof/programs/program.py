@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import float_limits, is_bool, is_exact, is_integer, named_dtype
+from harness.dtypes import float_limits, is_bool, is_complex, is_exact, is_integer, named_dtype, parts_dtype
 from harness.operands import span
 from harness.scalars import keep_greater
 from harness.semiring import SEMIRINGS, Semiring
@@ -191,6 +191,9 @@ def _fill(view: View, buffer: np.ndarray, values: str, semiring: Semiring, rng: 
 def _drawn(
     shape: tuple[int, ...], dtype: np.dtype[Any], values: str, semiring: Semiring, rng: np.random.Generator
 ) -> np.ndarray:
+    if is_complex(dtype):
+        parts = (_drawn(shape, parts_dtype(dtype), values, semiring, rng) for _ in range(2))
+        return np.stack([*parts], axis=-1).view(dtype)[..., 0]
     if is_bool(dtype):
         return rng.random(shape) < (0.1 if values == "zeros" else 0.5)
     if values == "graph":  # edges of a graph, on integers, so that no path rounds
