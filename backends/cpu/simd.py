@@ -61,7 +61,7 @@ from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._simd.whole_products import whole_products
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
-from harness.dtypes import dtype_name, is_bool
+from harness.dtypes import dtype_name, is_bool, is_complex
 from harness.errors import PlanError
 from harness.interface import Backend, Closure, Execution, HostExecution, Nest, Shortcut, Steps
 from harness.machine import Machine, detect
@@ -91,7 +91,7 @@ class Simd(Backend):
     calls_libraries = False
     rereads_operands = True
     accumulates_in_place = True
-    takes = frozenset({"triangle", "batch"})
+    takes = frozenset({"complex", "triangle", "batch"})
 
     def missing(self) -> str | None:
         """Return why generated code cannot run."""
@@ -101,6 +101,8 @@ class Simd(Backend):
         """Return why `problem` has no generated kernel."""
         if problem.triangle == "a" and problem.n != 1:
             return "a symmetric A by a matrix: it packs no mirrored A"
+        if problem.triangle == "a" and is_complex(problem.dtype):
+            return "a symmetric A of complex numbers"
         if problem.triangle and (is_bool(problem.dtype) or problem.semiring.is_log_sum):
             return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
         if problem.batch and (problem.triangle or is_bool(problem.dtype)):
@@ -121,7 +123,7 @@ class Simd(Backend):
         unit, (word, bits) = usable_units()[0], _word(problem)
         lanes = unit.lanes(word) * bits
         numbers = tuning_simd.simd_numbers(problem, machine, unit.name)
-        mr, nr = numbers.mr or unit.mr, (numbers.nv or unit.nv) * lanes
+        mr, nr = numbers.mr or unit.rows_of(word), (numbers.nv or unit.nv) * lanes
         blocking = tuning_simd.simd_blocking(problem, machine, mr, nr, numbers)
         options: dict[str, int | str] = {
             "unit": unit.name,
@@ -155,7 +157,7 @@ class Simd(Backend):
     def _shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine, *, adds: bool) -> Shortcut | None:
         ops, unit = operations(semiring, dtype), usable_units()[0]
         is_simple = ops is not None and not is_bool(dtype) and guard(semiring, dtype) is Guard.NONE
-        if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
+        if not is_simple or not unit.masks(dtype) or not has_known_layout():
             return None
         swapped = operations(with_swapped_operands(semiring), dtype)
         assert ops is not None
@@ -172,7 +174,7 @@ class Simd(Backend):
             return loops_of(shape, False, threads)
 
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
-        key = KernelKey(ops, dtype_name(dtype), unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
+        key = KernelKey(ops, dtype_name(dtype), unit.name, numbers.mr or unit.rows_of(dtype), numbers.nv or unit.nv)
         largest = min(numbers.in_place_up_to, tuning_simd.largest_at_once(machine.threads))
         batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
         return plain_products(key, largest, loops_of, batches, adds=adds)
@@ -240,7 +242,7 @@ class Simd(Backend):
         self, problem: Problem, keeps: str = "", *, is_relative: bool = False, is_traced: bool = False
     ) -> Steps | None:
         """Compute all steps by one generated kernel, a thread a sequence."""
-        if self.missing() or self.declines(problem) or is_bool(problem.dtype):
+        if self.missing() or self.declines(problem) or is_bool(problem.dtype) or is_complex(problem.dtype):
             return None
         return prepare_steps(problem.semiring, problem.dtype, keeps, is_relative, is_traced)
 

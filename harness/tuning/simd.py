@@ -9,6 +9,7 @@ import functools
 import math
 from typing import NamedTuple
 
+from harness.dtypes import is_bool, is_complex, is_exact, is_float, parts_dtype
 from harness.machine import Machine
 from harness.plan import Blocking
 from harness.problem import Problem
@@ -124,13 +125,14 @@ class SimdNumbers(NamedTuple):
 
 def simd_model(problem: Problem, machine: Machine) -> SimdNumbers:
     """Return the numbers that follow from the sizes of the caches."""
-    return _simd_model(problem.dtype.kind == "f", problem.dtype.itemsize, cache_sizes(machine)[1])
+    part = parts_dtype(problem.dtype)
+    return _simd_model(is_float(part), part.itemsize, problem.dtype.itemsize, cache_sizes(machine)[1])
 
 
 @functools.cache
-def _simd_model(is_float: bool, size: int, l2: int) -> SimdNumbers:
+def _simd_model(has_floats: bool, part: int, size: int, l2: int) -> SimdNumbers:
     return SimdNumbers(
-        kc=(SIMD_KC_OF_FLOATS if is_float else SIMD_KC_OF_INTEGERS)[size],
+        kc=(SIMD_KC_OF_FLOATS if has_floats else SIMD_KC_OF_INTEGERS)[part],
         a_bytes=int(l2 * SIMD_A_SHARE),
         all_of_m_bytes=int(l2 * SIMD_ALL_OF_M_SHARE),
         in_place_up_to=min(SIMD_SMALL, math.isqrt(int(l2 * SIMD_SMALL_SHARE) // size)),
@@ -144,8 +146,9 @@ def simd_kind(problem: Problem, unit: str) -> str:
     The kind names the unit, the bytes of an element, and whether a pair is one fused instruction or two. Bools, packed
     into words, are a kind of their own.
     """
-    is_fused = problem.dtype.kind == "f" and problem.semiring.name in FUSED
-    size = "bits" if problem.dtype.kind == "b" else f"{8 * problem.dtype.itemsize}-bit"
+    is_fused = not is_exact(problem.dtype) and problem.semiring.name in FUSED
+    size = "bits" if is_bool(problem.dtype) else f"{8 * problem.dtype.itemsize}-bit"
+    size += " complex" if is_complex(problem.dtype) else ""
     return f"{unit} {size} {'fused' if is_fused else 'two-step'}"
 
 

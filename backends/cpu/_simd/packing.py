@@ -29,7 +29,7 @@ TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers:
 
 def compile_packs(key: KernelKey) -> tuple[int, ...]:
     """Compile ``pack(k, b, ldb, panel, lanes)`` for panels of 1 to nv vectors, and return the addresses."""
-    emitter = functools.partial(_pack_b_rows, key.code())
+    emitter = functools.partial(_pack_b_rows, key)
     return compile_functions(
         "packs",
         (key.dtype, key.unit, key.nv),
@@ -38,11 +38,12 @@ def compile_packs(key: KernelKey) -> tuple[int, ...]:
     )
 
 
-def _pack_b_rows(code: VectorCode, vectors: int) -> Emit:
+def _pack_b_rows(key: KernelKey, vectors: int) -> Emit:
     """Return the emitter of a panel of some vectors."""
+    code = key.code()
 
     def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
-        edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
+        edges = [None] * (vectors - 1) + [key.edge(code, b, lanes)]
 
         def row(state: list[Value]) -> list[Value]:
             from_, to = state
@@ -91,11 +92,12 @@ def build_gather(key: KernelKey) -> Any:
 @kernel_builder
 def _build_gather(unit: VectorUnit, itemsize: int) -> Any:
     """Compile `build_gather` for elements of some bytes: what is copied has no other type."""
-    dtype = np.dtype(f"u{itemsize}")
-    code, lanes, transposes = VectorCode(unit, dtype), unit.lanes(dtype), itemsize in TRANSPOSED_BYTES
+    transposes = itemsize in TRANSPOSED_BYTES
+    dtype = np.dtype(f"u{itemsize}" if transposes else f"V{itemsize}")
+    lanes = unit.lanes(dtype)
     copy_row, copy_element = _copy_row_intrinsic(), _copy_element_intrinsic(dtype)
     # transpose((target, target_stride, source, source_stride)), of a block of lanes x lanes
-    transpose = function_intrinsic(4, "transpose", code.copy_transposed) if transposes else None
+    transpose = function_intrinsic(4, "transpose", VectorCode(unit, dtype).copy_transposed) if transposes else None
 
     def gather(
         rows: int, columns: int, source: int, row_stride: int, column_stride: int, target: int, target_stride: int

@@ -16,7 +16,7 @@ from backends.cpu._simd.shared_panels import SharedLoops
 from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
-from harness.dtypes import dtype_name
+from harness.dtypes import dtype_name, is_complex
 from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
@@ -78,6 +78,8 @@ class Settings:
         """Return the type of the loops: those that stream a matrix once, where that is possible, or those of tiles."""
         if triangle == "a":
             return SymmetricLoops
+        if is_complex(dtype):
+            return Loops
         if self.updates_rows(shape, dtype):
             return UpdateLoops
         streamed = shape.strides_a if shape.n == 1 else shape.strides_b
@@ -113,7 +115,7 @@ class Settings:
         """Return whether B may be read in place, and whether it then comes a few rows at a time."""
         m, n, k, _, (row_b, step_b), *_ = shape
         size = np.dtype(key.dtype).itemsize
-        if step_b != size or size not in self.unit.masked_bytes:
+        if step_b != size or not self.unit.masks(np.dtype(key.dtype)):
             return False, False
         is_near = abs(row_b) < tuning_simd.SIMD_NEAR_ROWS_OF_B and columns_left(n, k, key.lanes) == 0
         is_short = k <= self.in_place_up_to or (is_near and m <= tuning_simd.SIMD_FEW_ROWS_OF_A)

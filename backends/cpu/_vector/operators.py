@@ -21,7 +21,7 @@ import numpy as np
 
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.vectors import VectorCode
-from harness.dtypes import is_bool, is_float
+from harness.dtypes import is_bool, is_complex, is_float, parts_dtype
 from harness.semiring import HALF, Semiring
 
 Emit = Callable[[VectorCode, Builder, Value, Value], Value]
@@ -84,7 +84,9 @@ def operations(semiring: Semiring, dtype: np.dtype[Any]) -> Operations | None:
     add, multiply = semiring.add, semiring.multiply
     if not semiring.is_tabled or add.name not in _ADD or multiply.name not in _MULTIPLY or dtype == HALF:
         return None
-    zero = semiring.zero(dtype).item()
+    if is_complex(dtype) and not semiring.is_ordinary:
+        return None
+    zero = semiring.zero(parts_dtype(dtype)).item()
     return Operations(add.name, multiply.name, -int(zero) if is_bool(dtype) else zero)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.core import registry
 
+from harness.dtypes import is_complex, parts_dtype
 from harness.errors import PlanError
 from harness.plan import Blocking
 
@@ -51,6 +52,14 @@ class VectorUnit(NamedTuple):
     def lanes(self, dtype: np.dtype[np.generic]) -> int:
         """Return the number of elements of `dtype` in a vector."""
         return self.size_bytes // dtype.itemsize
+
+    def rows_of(self, dtype: np.dtype[np.generic]) -> int:
+        """Return the rows of the register tile over `dtype`: of complex numbers half as many, of two parts each."""
+        return self.mr // 2 if is_complex(dtype) else self.mr
+
+    def masks(self, dtype: np.dtype[np.generic]) -> bool:
+        """Return whether part of a vector of `dtype` can be loaded and stored."""
+        return parts_dtype(dtype).itemsize in self.masked_bytes
 
 
 # Widest first. 8 x 3 of 32 registers: 24 accumulators, 3 of B, a broadcast, and spare ones to hide its latency.

@@ -25,7 +25,7 @@ class VectorCode:
         self.size_bytes = unit.size_bytes
         self.element = v.element_type(dtype)
         self.vector = ir.VectorType(self.element, self.lanes)
-        self.masks = dtype.itemsize in unit.masked_bytes
+        self.masks = unit.masks(dtype)
         self.orders_nan = unit.orders_nan and is_float(dtype)
         self.suffix = f"v{self.lanes}{row_of(dtype).llvm}"
 
