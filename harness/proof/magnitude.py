@@ -94,5 +94,6 @@ def measured(x: Any) -> np.ndarray:
 
 
 def _absolute(x: Any) -> np.ndarray:
-    absolute: np.ndarray = np.abs(measured(x))
-    return np.where(np.isfinite(absolute), absolute, 0.0)
+    with np.errstate(over="ignore"):  # of a complex number whose parts are finite
+        absolute: np.ndarray = np.minimum(np.abs(measured(x)), np.finfo(np.float64).max)
+    return np.where(np.isfinite(measured(x)), absolute, 0.0)

@@ -19,6 +19,7 @@ from backends.cpu._compile.functions import compile_functions
 from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.elements import parts_of_sums, with_swapped
 from backends.cpu._vector.intrinsics import Emit, word_at
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.vectors import VectorCode
@@ -50,7 +51,7 @@ def emit_dots(
 
     What lies `ahead` bytes behind in each row is prefetched into L2; 0: nothing is.
     """
-    (rows, count), lanes, zero = shape, code.lanes, code.constant(operations.zero)
+    (rows, count), lanes, zero = shape, code.elements, code.constant(operations.zero)
     x, y = b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER)
     starts = [b.inttoptr(b.add(a, b.mul(lda, v.size(i))), v.POINTER) for i in range(rows)]
 
@@ -59,29 +60,34 @@ def emit_dots(
         offset, *sums = state
         for s in range(number):
             at = b.add(offset, v.size(s * code.size_bytes))
-            of_x = code.load(b, v.advance(b, x, at))
+            of_x = with_swapped(code, b, code.load(b, v.advance(b, x, at)))
             for i in range(rows):
                 place = v.advance(b, starts[i], at)
                 if ahead:
                     v.prefetch(b, v.advance(b, place, ahead), INTO_L2)
                 of_a = code.load(b, place)
-                sums[i * count + s] = operations.extend(code, b, sums[i * count + s], of_a, of_x)
+                for total, factor in enumerate(of_x, i * len(of_x)):
+                    sums[total * count + s] = operations.extend(code, b, sums[total * count + s], of_a, factor)
         return [b.add(offset, v.size(number * code.size_bytes)), *sums]
 
-    state = [v.size(0), *[zero] * (rows * count)]
+    state = [v.size(0), *[zero] * (rows * code.parts * count)]
     state = v.loop(b, b.udiv(k, v.size(count * lanes)), state, lambda s: vectors(count, s))
     left = b.urem(k, v.size(count * lanes))
     offset, *sums = v.loop(b, b.udiv(left, v.size(lanes)), state, lambda s: vectors(1, s)) if count > 1 else state
     left = b.urem(left, v.size(lanes))
     edge, exists = code.edge(b, left), code.first_lanes(b, left)
-    of_x, totals = code.load(b, v.advance(b, x, offset), edge), []
+    of_x, totals = with_swapped(code, b, code.load(b, v.advance(b, x, offset), edge)), []
     for i in range(rows):
-        term = operations.term(code, b, code.load(b, v.advance(b, starts[i], offset), edge), of_x)
-        total = operations.combine(code, b, sums[i * count], b.select(exists, term, zero))
-        for s in range(1, count):
-            total = operations.combine(code, b, total, sums[i * count + s])
-        totals.append(total)
-    targets = [v.advance(b, y, b.mul(rs_y, v.size(i))) for i in range(rows)]
+        of_a = code.load(b, v.advance(b, starts[i], offset), edge)
+        for number, factor in enumerate(of_x, i * len(of_x)):
+            term = b.select(exists, operations.term(code, b, of_a, factor), zero)
+            total = operations.combine(code, b, sums[number * count], term)
+            for s in range(1, count):
+                total = operations.combine(code, b, total, sums[number * count + s])
+            totals.append(total)
+    rows_of_y = [v.advance(b, y, b.mul(rs_y, v.size(i))) for i in range(rows)]
+    targets = [v.advance(b, row, part * code.dtype.itemsize) for row in rows_of_y for part in range(code.parts)]
+    totals = parts_of_sums(code, b, totals)
     add_totals(b, code, operations, totals, targets, accumulate)
 
 

@@ -35,10 +35,11 @@ from backends.cpu._simd.block_tracker import BLOCK_BYTES, BlockTracker, track_bl
 from backends.cpu._simd.prefetch import INTO_L1, INTO_L2, Prefetch, touched_lines
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.elements import join_rows
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
 from backends.cpu._vector.vectors import VectorCode
-from harness.dtypes import is_complex, is_exact, parts_dtype
+from harness.dtypes import is_complex, is_exact
 
 STEPS_OF_FUSED, STEPS_OF_OTHERS = 4, 2  # of k in an iteration of the loop, over floats: where a pair is one instruction
 STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3
@@ -77,25 +78,16 @@ class KernelKey(NamedTuple):
         return self.vector_unit.lanes(np.dtype(self.dtype))
 
     @property
-    def parts(self) -> int:
-        """Numbers that an element is made of: of a complex one two."""
-        return 2 if is_complex(np.dtype(self.dtype)) else 1
-
-    @property
     def may_take_dots(self) -> bool:
         """Whether columns left after whole vectors may be dot products.
 
         Only tiles note the numbers of blocks; a careful kernel rarely runs and need not be fast.
         """
-        return not self.block_steps and not self.operations.is_careful and self.parts == 1
+        return not self.block_steps and not self.operations.is_careful and not is_complex(np.dtype(self.dtype))
 
     def code(self) -> VectorCode:
-        """Return the emitter for this unit, and the dtype or that of the parts of complex numbers."""
-        return VectorCode(self.vector_unit, parts_dtype(np.dtype(self.dtype)))
-
-    def edge(self, code: VectorCode, builder: Builder, count: Value) -> Value:
-        """Return the edge of a vector whose first `count` elements exist, see `VectorCode.edge`."""
-        return code.edge(builder, builder.mul(count, v.size(self.parts)) if self.parts > 1 else count)
+        """Return the emitter for this unit and dtype."""
+        return VectorCode(self.vector_unit, np.dtype(self.dtype))
 
 
 class _Tile(NamedTuple):
@@ -166,7 +158,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         k, lda, ldb, ldc = (named[name] for name in ("k", "lda", "ldb", "ldc"))
         a, panel, c, ahead, block = (b.inttoptr(named[name], v.POINTER) for name in _POINTERS)
         tracker = BlockTracker(b, key.vector_unit, code.dtype, operations, rows, vectors) if key.block_steps else None
-        edges = [None] * (vectors - 1) + [None if tile.is_whole else key.edge(code, b, named["lanes"])]
+        edges = [None] * (vectors - 1) + [None if tile.is_whole else code.edge(b, named["lanes"])]
         rows_of_a, rows_of_c = ([_row(b, x, stride, i) for i in range(rows)] for x, stride in ((a, lda), (c, ldc)))
 
         def extend(offset: Value, row_of_b: Value, totals: list[Value]) -> list[Value]:
@@ -176,8 +168,8 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
                 for j in range(vectors)
             ]
             extended = []
-            for i in range(rows * key.parts):
-                row_of_a, part = divmod(i, key.parts)
+            for i in range(rows * code.parts):
+                row_of_a, part = divmod(i, code.parts)
                 element = v.advance(b, v.advance(b, rows_of_a[row_of_a], offset), part * code.dtype.itemsize)
                 x = code.broadcast(b, element)
                 row = [operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)]
@@ -212,7 +204,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             return v.loop(b, b.urem(steps, v.size(unrolled)), state, functools.partial(iteration, 1))
 
         width = vectors * code.size_bytes
-        state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * key.parts * vectors)]
+        state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * code.parts * vectors)]
         next_lines = Prefetch(ahead, named["ahead_stride"], (0,), INTO_L2, named["ahead_steps"], unrolled)
         tile_of_c = Prefetch(c, ldc, touched_lines(width), INTO_L1, v.size(rows), unrolled)
         if tracker:
@@ -231,33 +223,12 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         else:
             state = run(k, state)
         _, _, *totals = state
-        if key.parts > 1:
-            totals = joined(code, b, totals, vectors)
+        if code.parts > 1:
+            totals = join_rows(code, b, totals, vectors)
         combine = functools.partial(operations.combine, code, b)
         v.in_both_forms(b, named["accumulate"], functools.partial(_store, b, code, combine, totals, rows_of_c, edges))
 
     return v.own_function(module, tile.name(operations), [v.SIZE] * len(ARGUMENTS), emit)
-
-
-def joined(code: VectorCode, b: Builder, totals: list[Value], vectors: int) -> list[Value]:
-    """Return rows of complex numbers, ``first + i second``, of pairs of rows of so many vectors."""
-    rows = []
-    for number in range(0, len(totals), 2 * vectors):
-        pair = zip(totals[number : number + vectors], totals[number + vectors : number + 2 * vectors], strict=True)
-        rows += [add_times_i(code, b, first, second) for first, second in pair]
-    return rows
-
-
-def add_times_i(code: VectorCode, b: Builder, x: Value, y: Value) -> Value:
-    """Return ``x + i y`` of vectors of complex numbers."""
-    signs = ir.Constant(code.vector, [-1.0, 1.0] * (code.lanes // 2))
-    return code.intrinsic(b, "fmuladd", signs, swapped(code, b, y), x)
-
-
-def swapped(code: VectorCode, b: Builder, x: Value) -> Value:
-    """Return a vector of complex numbers with real and imaginary parts in each other's place."""
-    lanes = ir.Constant(ir.VectorType(v.INDEX, code.lanes), [i ^ 1 for i in range(code.lanes)])
-    return b.shuffle_vector(x, x, lanes)
 
 
 def _row(builder: Builder, pointer: Value, stride: Value, i: int) -> Value:

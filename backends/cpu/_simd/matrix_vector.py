@@ -41,6 +41,7 @@ from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.elements import Factor, extend, load_factor
 from backends.cpu._vector.intrinsics import Emit, word_at
 from backends.cpu._vector.vectors import VectorCode
 from harness.operands import CACHE_LINE
@@ -136,7 +137,11 @@ def _groups_of_rows(key: KernelKey, code: VectorCode, shape: tuple[int, int], ah
         b: Builder, groups: Value, k: Value, a: Value, lda: Value, x: Value, y: Value, rs_y: Value, accumulate: Value
     ) -> None:
         def one(state: list[Value]) -> list[Value]:
-            emit_dots(key.operations, code, shape, b, k, state[0], lda, x, state[1], rs_y, accumulate, ahead)
+            at_once = max(shape[0] // code.parts, 1)  # as many sums for complex numbers
+            for first in range(0, shape[0], at_once):
+                of_a, of_y = (b.add(z, b.mul(step, v.size(first))) for z, step in zip(state, (lda, rs_y), strict=True))
+                rows = at_once, shape[1]
+                emit_dots(key.operations, code, rows, b, k, of_a, lda, x, of_y, rs_y, accumulate, ahead)
             return [b.add(z, b.mul(step, v.size(shape[0]))) for z, step in zip(state, (lda, rs_y), strict=True)]
 
         v.loop(b, groups, [a, y], one)
@@ -150,7 +155,7 @@ def _combine_each(key: KernelKey, code: VectorCode, ahead: int) -> Emit:
     def emit(b: Builder, rows: Value, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value) -> None:
         def one(state: list[Value]) -> list[Value]:
             row, factor = state
-            scalar = code.broadcast(b, b.inttoptr(factor, v.POINTER))
+            scalar = load_factor(code, b, b.inttoptr(factor, v.POINTER))
             combine_row(key, code, b, n, [row], [scalar], y, is_combining=True, ahead=ahead)
             return [b.add(row, ldb), b.add(factor, step_x)]
 
@@ -166,7 +171,8 @@ def _combine_rows(key: KernelKey, code: VectorCode, ahead: int, rows: int) -> Em
         b: Builder, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value, accumulate: Value
     ) -> None:
         starts = [b.add(first, b.mul(ldb, v.size(r))) for r in range(rows)]
-        factors = [code.broadcast(b, b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER)) for r in range(rows)]
+        places = [b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER) for r in range(rows)]
+        factors = [load_factor(code, b, place) for place in places]
         v.in_both_forms(
             b,
             accumulate,
@@ -179,7 +185,7 @@ def _combine_rows(key: KernelKey, code: VectorCode, ahead: int, rows: int) -> Em
 
 
 def combine_row(
-    key: KernelKey, code: VectorCode, b: Builder, n: Value, rows: list[Value], factors: list[Value], y: Value,
+    key: KernelKey, code: VectorCode, b: Builder, n: Value, rows: list[Value], factors: list[Factor], y: Value,
     *, is_combining: bool, ahead: int = 0, ahead_of_y: int = 0,
 ) -> None:  # fmt: skip
     """Emit ``y := [y (+)] factors[0] (x) rows[0] (+) ...`` for rows of n elements.
@@ -198,17 +204,17 @@ def combine_row(
                 if ahead and edge is None:
                     v.prefetch(b, v.advance(b, place, ahead), INTO_L2)
                 element = code.load(b, place, edge)
-                totals[i] = operations.extend(code, b, totals[i], factor, element)
+                totals[i] = extend(operations, code, b, totals[i], factor, element)
         for total, place in zip(totals, places, strict=True):
             if ahead_of_y and edge is None:
                 v.prefetch(b, v.advance(b, place, ahead_of_y), INTO_L2)
             code.store(b, total, place, edge)
         return b.add(offset, v.size(count * code.size_bytes))
 
-    pairs, left = b.udiv(n, v.size(BESIDE * code.lanes)), b.urem(n, v.size(BESIDE * code.lanes))
+    pairs, left = b.udiv(n, v.size(BESIDE * code.elements)), b.urem(n, v.size(BESIDE * code.elements))
     state = v.loop(b, pairs, [v.size(0)], lambda state: [some(state[0], BESIDE)])
-    (offset,) = v.loop(b, b.udiv(left, v.size(code.lanes)), state, lambda state: [some(state[0], 1)])
-    left = b.urem(left, v.size(code.lanes))
+    (offset,) = v.loop(b, b.udiv(left, v.size(code.elements)), state, lambda state: [some(state[0], 1)])
+    left = b.urem(left, v.size(code.elements))
     with b.if_then(b.icmp_signed("!=", left, v.size(0))):
         some(offset, 1, code.edge(b, left))
 

@@ -29,7 +29,7 @@ TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers:
 
 def compile_packs(key: KernelKey) -> tuple[int, ...]:
     """Compile ``pack(k, b, ldb, panel, lanes)`` for panels of 1 to nv vectors, and return the addresses."""
-    emitter = functools.partial(_pack_b_rows, key)
+    emitter = functools.partial(_pack_b_rows, key.code())
     return compile_functions(
         "packs",
         (key.dtype, key.unit, key.nv),
@@ -38,12 +38,11 @@ def compile_packs(key: KernelKey) -> tuple[int, ...]:
     )
 
 
-def _pack_b_rows(key: KernelKey, vectors: int) -> Emit:
+def _pack_b_rows(code: VectorCode, vectors: int) -> Emit:
     """Return the emitter of a panel of some vectors."""
-    code = key.code()
 
     def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
-        edges = [None] * (vectors - 1) + [key.edge(code, b, lanes)]
+        edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
 
         def row(state: list[Value]) -> list[Value]:
             from_, to = state

@@ -36,7 +36,7 @@ def fold_function(module: ir.Module, key: KernelKey) -> Any:
     operations, code = key.operations, key.code()
 
     def emit(b: Builder, rows: Value, n: Value, sums: Value, stride: Value, y: Value, accumulate: Value) -> None:
-        first, target, n = b.inttoptr(sums, v.POINTER), b.inttoptr(y, v.POINTER), b.mul(n, v.size(key.parts))
+        first, target = b.inttoptr(sums, v.POINTER), b.inttoptr(y, v.POINTER)
 
         def one(offset: Value, is_combining: bool, edge: Value | None = None) -> Value:
             def next_row(state: list[Value]) -> list[Value]:
@@ -53,7 +53,7 @@ def fold_function(module: ir.Module, key: KernelKey) -> Any:
             return b.add(offset, v.size(code.size_bytes))
 
         def all_of_them(is_combining: bool) -> None:
-            whole, left = b.udiv(n, v.size(code.lanes)), b.urem(n, v.size(code.lanes))
+            whole, left = b.udiv(n, v.size(code.elements)), b.urem(n, v.size(code.elements))
             (offset,) = v.loop(b, whole, [v.size(0)], lambda state: [one(state[0], is_combining)])
             with b.if_then(b.icmp_signed("!=", left, v.size(0))):
                 one(offset, is_combining, code.edge(b, left))
@@ -73,8 +73,7 @@ def fill_function(module: ir.Module, key: KernelKey) -> Any:
             code.store(b, zero, state[0])
             return [v.advance(b, state[0], code.size_bytes)]
 
-        n = b.mul(n, v.size(key.parts))
-        whole, left = b.udiv(n, v.size(code.lanes)), b.urem(n, v.size(code.lanes))
+        whole, left = b.udiv(n, v.size(code.elements)), b.urem(n, v.size(code.elements))
         (end,) = v.loop(b, whole, [b.inttoptr(y, v.POINTER)], one)
         with b.if_then(b.icmp_signed("!=", left, v.size(0))):
             code.store(b, zero, end, code.edge(b, left))

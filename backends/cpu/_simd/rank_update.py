@@ -29,6 +29,7 @@ from backends.cpu._simd.part import NO_DIAGONAL, PART, Part
 from backends.cpu._simd.symmetric import cut_by_area
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.elements import load_factor
 from backends.cpu._vector.intrinsics import Emit, word_at
 from harness.tuning import simd_parts as tuning_parts
 
@@ -89,7 +90,7 @@ def _update_rows(key: KernelKey, terms: int) -> Emit:
             def one(state: list[Value]) -> list[Value]:
                 x, y, count = state
                 places = [b.inttoptr(b.add(x, b.mul(step_a, v.size(p))), v.POINTER) for p in range(terms)]
-                factors = [code.broadcast(b, place) for place in places]
+                factors = [load_factor(code, b, place) for place in places]
                 combine_row(key, code, b, count, rows_of_b, factors, y, is_combining=is_combining, ahead_of_y=AHEAD)
                 return [b.add(x, lda), b.add(y, ldc), b.add(count, growth)]
 

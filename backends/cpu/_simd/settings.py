@@ -16,7 +16,7 @@ from backends.cpu._simd.shared_panels import SharedLoops
 from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit
-from harness.dtypes import dtype_name, is_complex
+from harness.dtypes import dtype_name
 from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
@@ -78,8 +78,6 @@ class Settings:
         """Return the type of the loops: those that stream a matrix once, where that is possible, or those of tiles."""
         if triangle == "a":
             return SymmetricLoops
-        if is_complex(dtype):
-            return Loops
         if self.updates_rows(shape, dtype):
             return UpdateLoops
         streamed = shape.strides_a if shape.n == 1 else shape.strides_b

@@ -1,5 +1,7 @@
 """LLVM IR for vectors of one dtype: load, store, edges, broadcast, shuffle.
 
+Vectors of complex numbers are those of their parts, real and imaginary ones side by side.
+
 An edge is the last vector of a row, of which only the first lanes exist. A unit that masks loads and stores does so;
 for any other unit a separate function copies the lanes one by one through a small buffer.
 """
@@ -14,14 +16,26 @@ from llvmlite import ir
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.unit import VectorUnit
-from harness.dtypes import is_float, row_of
+from harness.dtypes import is_complex, is_float, parts_dtype, row_of
 
 
 class VectorCode:
-    """Emitter of code for vectors of one unit and dtype."""
+    """Emitter of code for vectors of one unit and dtype.
+
+    Attributes
+    ----------
+    dtype : dtype
+        Of a lane: of complex numbers that of their parts.
+    parts : int
+        Lanes of an element: of a complex number two.
+    lanes, elements : int
+        In a vector.
+    """
 
     def __init__(self, unit: VectorUnit, dtype: np.dtype[Any]) -> None:
-        self.dtype, self.lanes = dtype, unit.lanes(dtype)
+        self.elements, self.parts = unit.lanes(dtype), 2 if is_complex(dtype) else 1
+        self.dtype = dtype = parts_dtype(dtype)
+        self.lanes = unit.lanes(dtype)
         self.size_bytes = unit.size_bytes
         self.element = v.element_type(dtype)
         self.vector = ir.VectorType(self.element, self.lanes)
@@ -35,10 +49,11 @@ class VectorCode:
         return ir.Constant(self.vector, [number] * self.lanes)
 
     def edge(self, builder: Builder, count: Value) -> Value:
-        """Return the edge of a vector whose first `count` lanes exist, for `load` and `store`: a mask or `count`.
+        """Return the edge of a vector whose first `count` elements exist, for `load` and `store`: a mask or lanes.
 
         None may exist, or all. To shift a number by all of its bits is undefined: LLVM then took the first for sure.
         """
+        count = self._lanes_of(builder, count)
         if not self.masks:
             return count
         if self.lanes < 64:
@@ -49,8 +64,12 @@ class VectorCode:
             bits = builder.select(builder.icmp_unsigned("==", count, v.size(0)), v.size(0), first)
         return builder.bitcast(bits, ir.VectorType(v.BIT, self.lanes))
 
+    def _lanes_of(self, builder: Builder, elements: Value) -> Value:
+        return builder.mul(elements, v.size(self.parts)) if self.parts > 1 else elements
+
     def first_lanes(self, builder: Builder, count: Value) -> Value:
-        """Return a vector of bits: which lanes are among the first `count`."""
+        """Return a vector of bits: which lanes are of the first `count` elements."""
+        count = self._lanes_of(builder, count)
         numbers = ir.VectorType(v.INDEX, self.lanes)
         first = builder.insert_element(ir.Constant(numbers, ir.Undefined), builder.trunc(count, v.INDEX), v.index(0))
         wide = builder.shuffle_vector(first, first, ir.Constant(numbers, None))
