@@ -157,6 +157,11 @@ class Problem:
         return self.operand_dtype is not None
 
     @property
+    def is_complex(self) -> bool:
+        """True if the sums, C and D are complex numbers."""
+        return is_complex(self.dtype)
+
+    @property
     def is_exact(self) -> bool:
         """True if every correct implementation gives equal results, whatever the order of its operations."""
         return is_exact(self.dtype) or self.semiring.add.is_selective

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.dtypes import is_complex
 from harness.errors import PlanError
 from harness.interface.abilities import Abilities, Shortcut
 from harness.interface.execution import (
@@ -106,7 +105,7 @@ class Backend(Abilities, ABC):
             return "a and b are narrower than the sums: it takes one dtype for all"
         if problem.dtype == HALF and "half" not in self.takes:
             return "it has no arithmetic over float16"
-        if is_complex(problem.dtype) and "complex" not in self.takes:
+        if problem.is_complex and "complex" not in self.takes:
             return "it has no arithmetic over complex numbers"
         if problem.batch and "batch" not in self.takes:
             return "it computes one product at a time: `gemm` asks for those of a batch one after the other"

@@ -99,7 +99,7 @@ def test_semirings_from_functions_need_functions_and_a_free_name() -> None:
         ({"one": [1, 2]}, "one is no number"),
         ({"kinds": None}, "kinds is not understood"),
         ({"kinds": ["f"]}, "kinds is not understood"),
-        ({"kinds": "fc"}, "kinds is not understood"),
+        ({"kinds": "fx"}, "kinds is not understood"),
         ({"name": ["own"]}, "the name of a semiring is no word"),
         ({"name": ""}, "the name of a semiring is no word"),
         ({"name": "  "}, "the name of a semiring is no word"),
