@@ -87,7 +87,7 @@ def emit_dots(
             totals.append(total)
     rows_of_y = [v.advance(b, y, b.mul(rs_y, v.size(i))) for i in range(rows)]
     targets = [v.advance(b, row, part * code.dtype.itemsize) for row in rows_of_y for part in range(code.parts)]
-    totals = parts_of_sums(code, b, totals)
+    totals = parts_of_sums(operations, code, b, totals)
     add_totals(b, code, operations, totals, targets, accumulate)
 
 

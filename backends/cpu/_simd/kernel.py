@@ -224,7 +224,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             state = run(k, state)
         _, _, *totals = state
         if code.parts > 1:
-            totals = join_rows(code, b, totals, vectors)
+            totals = join_rows(operations, code, b, totals, vectors)
         combine = functools.partial(operations.combine, code, b)
         v.in_both_forms(b, named["accumulate"], functools.partial(_store, b, code, combine, totals, rows_of_c, edges))
 

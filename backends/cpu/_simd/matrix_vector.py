@@ -155,7 +155,7 @@ def _combine_each(key: KernelKey, code: VectorCode, ahead: int) -> Emit:
     def emit(b: Builder, rows: Value, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value) -> None:
         def one(state: list[Value]) -> list[Value]:
             row, factor = state
-            scalar = load_factor(code, b, b.inttoptr(factor, v.POINTER))
+            scalar = load_factor(key.operations, code, b, b.inttoptr(factor, v.POINTER))
             combine_row(key, code, b, n, [row], [scalar], y, is_combining=True, ahead=ahead)
             return [b.add(row, ldb), b.add(factor, step_x)]
 
@@ -172,7 +172,7 @@ def _combine_rows(key: KernelKey, code: VectorCode, ahead: int, rows: int) -> Em
     ) -> None:
         starts = [b.add(first, b.mul(ldb, v.size(r))) for r in range(rows)]
         places = [b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER) for r in range(rows)]
-        factors = [load_factor(code, b, place) for place in places]
+        factors = [load_factor(key.operations, code, b, place) for place in places]
         v.in_both_forms(
             b,
             accumulate,

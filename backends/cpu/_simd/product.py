@@ -39,7 +39,7 @@ def run_of_one(
     shape = Shape.of(a, b, out)
     loops = settings.loops(ops, out.dtype, shape, triangle)
     is_plain = not accumulate and not triangle and block is None
-    if is_plain and data_address(a) == data_address(b) and is_self_product(shape, ops):
+    if is_plain and data_address(a) == data_address(b) and is_self_product(shape, loops.key.operations):
         run = functools.partial(SelfProduct(loops, shape).run, data_address(a), data_address(out))
         run.operands = a, out  # type: ignore[attr-defined] # it knows them by address alone
         return run

@@ -90,7 +90,7 @@ def _update_rows(key: KernelKey, terms: int) -> Emit:
             def one(state: list[Value]) -> list[Value]:
                 x, y, count = state
                 places = [b.inttoptr(b.add(x, b.mul(step_a, v.size(p))), v.POINTER) for p in range(terms)]
-                factors = [load_factor(code, b, place) for place in places]
+                factors = [load_factor(key.operations, code, b, place) for place in places]
                 combine_row(key, code, b, count, rows_of_b, factors, y, is_combining=is_combining, ahead_of_y=AHEAD)
                 return [b.add(x, lda), b.add(y, ldc), b.add(count, growth)]
 

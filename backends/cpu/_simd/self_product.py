@@ -32,7 +32,7 @@ def is_self_product(shape: Shape, ops: Operations) -> bool:
     """Return whether B has the layout of A transposed: the product is symmetric if both begin at one address."""
     is_large = shape.m >= tuning_parts.SIMD_FEWEST_ROWS_TO_MIRROR and shape.k > tuning_parts.SIMD_FEW_TERMS
     is_transposed = shape.m == shape.n and shape.strides_b == shape.strides_a[::-1]
-    return is_large and is_transposed and BINARY_OPS[ops.multiply].is_commutative
+    return is_large and is_transposed and BINARY_OPS[ops.multiply].is_commutative and not ops.conjugates
 
 
 class LowerLoops(Loops):

@@ -21,6 +21,8 @@ from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
 
+_SWAPPED = str.maketrans("ab", "ba")  # what is conjugated in the transposed product
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -42,6 +44,8 @@ class Settings:
         A larger B that few rows of A read in place passes through a few rows at a time.
     block_steps : int
         Terms in a block of k that is tracked; 0: no tracking.
+    conjugates : str
+        The operands, of "a" and "b", that are conjugated as they are read.
     """
 
     unit: VectorUnit
@@ -54,10 +58,12 @@ class Settings:
     bad_stride_b: int
     near_b_bytes: int
     block_steps: int = 0
+    conjugates: str = ""
 
     def key(self, ops: Operations, dtype: np.dtype[Any]) -> KernelKey:
         """Return the key of the kernel with the plan's register tile."""
         nv = self.blocking.nr // self.unit.lanes(dtype)
+        ops = ops._replace(conjugates=self.conjugates)
         return KernelKey(ops, dtype_name(dtype), self.unit.name, self.blocking.mr, nv, self.block_steps)
 
     def loops(
@@ -160,4 +166,5 @@ class Settings:
         x = self.blocking
         nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
         transposed = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
-        return replace(self, blocking=transposed, packs_a=self.packs_b, packs_b=self.packs_a)
+        conjugates = self.conjugates.translate(_SWAPPED)
+        return replace(self, blocking=transposed, packs_a=self.packs_b, packs_b=self.packs_a, conjugates=conjugates)

@@ -46,12 +46,15 @@ class Operations(NamedTuple):
         The identity of `add`.
     is_careful : bool
         Whether (x) takes its careful form.
+    conjugates : str
+        The complex operands, of "a" and "b", that are conjugated as they are read.
     """
 
     add: str
     multiply: str
     zero: int | float
     is_careful: bool = False
+    conjugates: str = ""
 
     @property
     def is_fused(self) -> bool:
