@@ -99,10 +99,8 @@ class Simd(Backend):
 
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` has no generated kernel."""
-        if problem.triangle == "a" and problem.n != 1:
+        if problem.triangle in ("a", "h") and problem.n != 1:
             return "a symmetric A by a matrix: it packs no mirrored A"
-        if problem.triangle == "a" and is_complex(problem.dtype):
-            return "a symmetric A of complex numbers"
         if problem.triangle and (is_bool(problem.dtype) or problem.semiring.is_log_sum):
             return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
         if problem.batch and (problem.triangle or is_bool(problem.dtype)):
@@ -289,8 +287,9 @@ def _prepare(
     """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
     if problem.semiring.is_log_sum:
         return _prepare_log_sum(problem, settings, a, b, out, accumulate)
-    if problem.triangle == "a":
-        return prepare_symmetric(problem.semiring, settings, a, b, out, accumulate)
+    if problem.triangle in ("a", "h"):
+        is_hermitian = problem.triangle == "h"
+        return prepare_symmetric(problem.semiring, settings, a, b, out, accumulate, is_hermitian=is_hermitian)
     if is_bool(problem.dtype):
         return prepare_bits(problem.semiring, settings, a, b, out, accumulate)
     core = run_of_batch if problem.batch else run_of_one

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,17 @@ def prepare_generated(
 
 
 def prepare_symmetric(
-    semiring: Semiring, settings: Settings, a: np.ndarray, x: np.ndarray, out: np.ndarray, accumulate: bool
-) -> Run:
+    semiring: Semiring, settings: Settings, a: np.ndarray, x: np.ndarray, out: np.ndarray, accumulate: bool,
+    *, is_hermitian: bool = False,
+) -> Run:  # fmt: skip
     """Return ``run()`` for a symmetric A, whose triangle is taken by rows or by columns, and a vector x."""
     dtype, ops = out.dtype, operations(semiring, out.dtype)
     assert ops is not None
     ops = ops._replace(is_careful=guard(semiring, dtype) is not Guard.NONE)  # a scan takes as long as the product
     is_upper = not has_contiguous_rows(a) and has_contiguous_rows(a.T)
     stored = a.T if is_upper else a
+    if is_hermitian:  # an element of the stored triangle is conjugated in one of its two uses
+        settings = replace(settings, conjugates="a" if is_upper else "b")
     rows = stored if has_contiguous_rows(stored) else np.empty(a.shape, dtype)
     vector, target = (z if _is_contiguous(z) else np.empty(z.shape, dtype) for z in (x, out))
     loops = settings.loops(ops, dtype, Shape.of(rows, vector, target), "a", is_upper=is_upper)

@@ -4,6 +4,7 @@
         y[i] := y[i] (+) A[i, j] (x) x[j]        dot products, in vectors of partial sums
         y[j] := y[j] (+) A[i, j] (x) x[i]        a vector of y for ROWS rows, loaded and stored once
 
+Of a Hermitian A the elements are conjugated for one of the two uses, and imaginary parts on the diagonal count as zero.
 The diagonal itself counts once. Its elements, and those between the rows of a group, are lanes of one masked vector.
 A is stored by rows: as its lower triangle or, for a matrix by columns, as its upper one.
 
@@ -36,7 +37,9 @@ from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import fill_function, length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.elements import extend, load_factor, parts_of_sums, real_parts, with_swapped
 from backends.cpu._vector.intrinsics import Emit, word_at
+from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.vectors import VectorCode
 
 ROWS = 4  # at once, but no more than lanes: the elements between them are lanes of one vector
@@ -114,7 +117,8 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
     the number of its lanes that lie before the matrix, and the end of its lanes in the first row; whether the triangle
     is the upper one; and addresses of x and y at the group's rows.
     """
-    operations, zero, itemsize = key.operations, code.constant(key.operations.zero), code.dtype.itemsize
+    operations, zero, itemsize = key.operations, code.constant(key.operations.zero), np.dtype(key.dtype).itemsize
+    parts, in_sums, in_rows = range(code.parts), *(_kept(operations, operand) for operand in "ab")
 
     def emit(
         b: Builder, n: Value, a: Value, x: Value, y: Value, lda: Value, a_across: Value, x_across: Value,
@@ -123,14 +127,17 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
         def pointers(address: Value, step: Value, count: int) -> list[Value]:
             return [b.inttoptr(b.add(address, b.mul(step, v.size(r))), v.POINTER) for r in range(count)]
 
-        factors = [code.broadcast(b, x) for x in pointers(x_rows, v.size(itemsize), rows)]
+        factors = [load_factor(in_rows, code, b, x) for x in pointers(x_rows, v.size(itemsize), rows)]
         starts, (of_x, of_y) = pointers(a, lda, rows), (b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER))
 
         def both(elements: list[Value], vector: Value, target: Value, sums: list[Value]) -> tuple[Value, list[Value]]:
             """Use a vector of each row twice, and return the vector of y and the sums."""
+            others = with_swapped(code, b, vector)
             for r, element in enumerate(elements):
-                target = operations.extend(code, b, target, element, factors[r])
-                sums[r] = operations.extend(code, b, sums[r], element, vector)
+                target = extend(operations, code, b, target, factors[r], element)
+                for part in parts:
+                    number = r * code.parts + part
+                    sums[number] = operations.extend(code, b, sums[number], element, others[part])
             return target, sums
 
         def beside(state: list[Value]) -> list[Value]:
@@ -141,20 +148,28 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
             code.store(b, total, place)
             return [b.add(offset, v.size(code.size_bytes)), *sums]
 
-        whole, left = b.udiv(n, v.size(code.lanes)), b.urem(n, v.size(code.lanes))
-        offset, *sums = v.loop(b, whole, [v.size(0), *[zero] * rows], beside)
+        whole, left = b.udiv(n, v.size(code.elements)), b.urem(n, v.size(code.elements))
+        offset, *sums = v.loop(b, whole, [v.size(0), *[zero] * (rows * code.parts)], beside)
 
         def some_lanes(places: tuple[list[Value], Value, Value], sums: list[Value], masks: Any) -> list[Value]:
             """Use the lanes of `masks`: for each row those of its sum, those of y, and those of all rows together."""
             of_rows, vector, target = places
             in_sum, in_y, in_any = masks
-            vector, total = code.load_lanes(b, vector, in_any), code.load_lanes(b, target, in_any)
+            others, total = (
+                with_swapped(code, b, code.load_lanes(b, vector, in_any)),
+                code.load_lanes(b, target, in_any),
+            )
             for r in range(rows):
                 element = code.load_lanes(b, of_rows[r], in_sum[r])
-                term = b.select(in_sum[r], operations.term(code, b, element, vector), zero)
-                sums[r] = operations.combine(code, b, sums[r], term)
-                term = b.select(in_y[r], operations.term(code, b, element, factors[r]), zero)
-                total = operations.combine(code, b, total, term)
+                if operations.conjugates:  # no lane but that of the diagonal is in the sum and not in y
+                    element = b.select(b.or_(in_y[r], real_parts(code)), element, zero)
+                for part in parts:
+                    number = r * code.parts + part
+                    term = b.select(in_sum[r], operations.term(code, b, element, others[part]), zero)
+                    sums[number] = operations.combine(code, b, sums[number], term)
+                for factor, values in zip(factors[r], with_swapped(code, b, element), strict=True):
+                    term = b.select(in_y[r], operations.term(code, b, values, factor), zero)
+                    total = operations.combine(code, b, total, term)
             code.store_lanes(b, total, target, in_any)
             return sums
 
@@ -163,18 +178,25 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
         sums = some_lanes(edge, sums, ([lanes] * rows, [lanes] * rows, lanes))
         across = pointers(a_across, lda, rows), *(b.inttoptr(z, v.POINTER) for z in (x_across, y_across))
         sums = some_lanes(across, sums, _lanes_across(b, code, rows, before, end, is_upper))
-        add_totals(b, code, operations, sums, pointers(y_rows, v.size(itemsize), rows), v.size(1))
+        rows_of_y = pointers(y_rows, v.size(itemsize), rows)
+        targets = [v.advance(b, row, part * code.dtype.itemsize) for row in rows_of_y for part in parts]
+        add_totals(b, code, operations, parts_of_sums(in_sums, code, b, sums), targets, v.size(1))
 
     return emit
+
+
+def _kept(operations: Operations, operand: str) -> Operations:
+    """Return `operations` that conjugate at most `operand`: a row is A in the sums, and B in what is added to y."""
+    return operations._replace(conjugates=operand if operand in operations.conjugates else "")
 
 
 def _lanes_across(b: Builder, code: VectorCode, rows: int, before: Value, end: Value, is_upper: Value) -> Any:
     """Return the masks of the vector that the diagonal crosses, for `some_lanes`.
 
-    Of a lower triangle the diagonal of row r is lane ``lanes - rows + r``, the last that exists. Of an upper one it is
-    lane r, the first.
+    Of a lower triangle the diagonal of row r is element ``elements - rows + r``, the last that exists. Of an upper one
+    it is element r, the first.
     """
-    shift = b.select(b.icmp_signed("!=", is_upper, v.size(0)), v.size(0), v.size(code.lanes - rows))
+    shift = b.select(b.icmp_signed("!=", is_upper, v.size(0)), v.size(0), v.size(code.elements - rows))
     in_sum, in_y = [], []
     for r in range(rows):
         diagonal = b.add(shift, v.size(r))
