@@ -26,7 +26,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.register_loop import register_loop
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.unit import find_unit, usable_units
-from harness.dtypes import is_bool
+from harness.dtypes import is_bool, parts_dtype
 from harness.errors import Declined, VerificationError
 from harness.operands import CACHE_LINE, aligned_empty
 from harness.semiring import SEMIRINGS
@@ -86,7 +86,7 @@ _TERM = {"plus": 2, "absdiff": 0, "sqdiff": 0}
 
 
 def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int = STEPS) -> Ceiling:
-    """Prepare the register loop of a named semiring; for logaddexp_plus, that of plus_times.
+    """Prepare the register loop of a named semiring; for logaddexp_plus, that of plus_times; of complex numbers, parts.
 
     Of the widest vector unit, or of the one called `unit`.
 
@@ -100,7 +100,7 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
     PlanError
         If this processor does not have `unit`.
     """
-    element, found = np.dtype(dtype), find_unit(unit) if unit else usable_units()[0]
+    element, found = parts_dtype(np.dtype(dtype)), find_unit(unit) if unit else usable_units()[0]
     computed = SEMIRINGS["plus_times" if semiring == "logaddexp_plus" else semiring]
     ops = operations(computed, element) if SEMIRINGS[semiring].unsupported(element) is None else None
     if ops is None:

@@ -35,7 +35,7 @@ def info(
     """Describe this machine, as results record it."""
     from harness.cli import console
     from harness.run import machine_info
-    from harness.semiring import DTYPES
+    from harness.run.machine_info import PEAK_DTYPES
 
     facts = machine_info.collect()
     measured = list(machine_info.measure_peaks()) if peaks else []
@@ -45,7 +45,7 @@ def info(
         return
     console.print_table(("what", "value"), machine_info.rows(facts))
     if peaks:
-        heads = ("peak of one core, Gop/s", *(dtype.name for dtype in DTYPES))
+        heads = ("peak of one core, Gop/s", *(dtype.name for dtype in PEAK_DTYPES))
         console.print_table(heads, machine_info.peaks_table(measured))
         console.print_lines(
             "Gop/s: 1e9 operations a second, two a pair: one (x) and one (+). Of plus_times over floats: GFLOP/s."

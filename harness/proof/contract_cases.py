@@ -325,6 +325,8 @@ def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np
     """Yield cases with alpha and beta: ordinary values, the zero, and those that mean the one."""
     zero, one = semiring.zero(dtype), semiring.one(dtype)
     factor: Any
+    factor: complex
+    other: complex
     factor, other = (False, True) if is_bool(dtype) else (3, 2) if is_integer(dtype) else (0.75, -2.5)
     if is_complex(dtype):
         factor, other = 0.75 - 0.5j, -2.5 + 1j

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness import threads
+from harness.dtypes import is_complex
 from harness.errors import Declined
 from harness.experiment import PEAK_TASK
 from harness.machine import VERSION, Machine, detect, tiles_refused
@@ -30,6 +31,8 @@ KIB, GIB = 1 << 10, 1 << 30
 # Facts that are kept of a pool of threads, and of tuned values.
 _POOL = ("user_api", "internal_api", "version", "threading_layer", "architecture", "num_threads", "filepath")
 _TUNED = ("date", "values", "notice")
+# The dtypes of peaks: complex numbers have those of their parts.
+PEAK_DTYPES = tuple(dtype for dtype in DTYPES if not is_complex(dtype))
 # Samples of a peak, and the time of each [ns].
 SAMPLES, SAMPLE_NS = 15, 2e6
 
@@ -133,7 +136,7 @@ def _kib(size: int) -> str:
 
 
 def measure_peaks(
-    semirings: Iterable[str] = tuple(SEMIRINGS), dtypes: Sequence[np.dtype[Any]] = DTYPES
+    semirings: Iterable[str] = tuple(SEMIRINGS), dtypes: Sequence[np.dtype[Any]] = PEAK_DTYPES
 ) -> Iterator[tuple[str, str, float]]:
     """Yield semiring, dtype and the peak of one thread [1e9 operations/s], for each that has a kernel."""
     module, _, name = PEAK_TASK.partition(":")
@@ -156,7 +159,7 @@ def peak_facts(semiring: str, dtype: str, gop_per_s: float) -> dict[str, Any]:
 
 
 def peaks_table(peaks: Iterable[tuple[str, str, float]]) -> list[tuple[str, ...]]:
-    """Return the peaks of `measure_peaks` as rows: semiring, then a column for each of `DTYPES`."""
+    """Return the peaks of `measure_peaks` as rows: semiring, then a column for each of `PEAK_DTYPES`."""
     rates = {(semiring, dtype): f"{rate:.1f}" for semiring, dtype, rate in peaks}
     semirings = dict.fromkeys(semiring for semiring, _ in rates)
-    return [(name, *(rates.get((name, dtype.name), "") for dtype in DTYPES)) for name in semirings]
+    return [(name, *(rates.get((name, dtype.name), "") for dtype in PEAK_DTYPES)) for name in semirings]

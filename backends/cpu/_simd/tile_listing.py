@@ -10,8 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from backends.cpu._simd.kernel import KernelKey, steps_per_iteration, whole_tile_name
 from backends.cpu._simd.kernel_table import assembly_of_tiles
+from harness.dtypes import is_complex
 
 _LABEL = re.compile(r"^([.\w$]+):", re.MULTILINE)
 _LOCAL = re.compile(r"\.?L")  # how the labels inside a function begin, by file format
@@ -29,16 +32,27 @@ def list_tile(key: KernelKey) -> str:
 def pseudo_code(key: KernelKey) -> list[str]:
     """Return the loop of the whole tile, line by line, as it is generated."""
     lanes, vectors = key.lanes, range(key.nv)
-    terms = [f"c[i, {j}] := c[i, {j}] (+) x (x) b[{j}]" for j in vectors]
+    parts, end = ("re(A[i, p])", "im(A[i, p])"), "C[i, j] := c_0[i, j] + i c_1[i, j]"
+    if not is_complex(np.dtype(key.dtype)):
+        parts, end = ("A[i, p]",), ""
+    terms = [
+        line
+        for number, part in enumerate(parts)
+        for line in (f"x := {part} in all lanes", *_extended(f"c_{number}" if end else "c", key.nv))
+    ]
     return [
         f"{whole_tile_name(key)}: {key.mr} rows x {key.nv} vectors of {lanes} {key.dtype}, unit {key.unit}",
         f"(+) is {key.operations.add}, (x) is {key.operations.multiply}, every c begins as {key.operations.zero}",
         f"for p in range(k):                    steps in an iteration of the loop: {steps_per_iteration(key)}",
         *(f"    b[{j}] := B[p, {j * lanes}:{(j + 1) * lanes}]" for j in vectors),
         f"    for i in range({key.mr}):                unrolled",
-        "        x := A[i, p] in all lanes",
         *(f"        {term}" for term in terms),
+        *([end] if end else []),
     ]
+
+
+def _extended(sums: str, vectors: int) -> list[str]:
+    return [f"{sums}[i, {j}] := {sums}[i, {j}] (+) x (x) b[{j}]" for j in range(vectors)]
 
 
 def hot_loop(assembly: str, function: str) -> list[str]:
