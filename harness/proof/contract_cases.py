@@ -324,7 +324,6 @@ def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple
 def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases with alpha and beta: ordinary values, the zero, and those that mean the one."""
     zero, one = semiring.zero(dtype), semiring.one(dtype)
-    factor: Any
     factor: complex
     other: complex
     factor, other = (False, True) if is_bool(dtype) else (3, 2) if is_integer(dtype) else (0.75, -2.5)
