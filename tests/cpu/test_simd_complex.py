@@ -50,6 +50,19 @@ def test_conjugates_in_every_layout(dtype, conjugates, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("conjugates", ["", "a", "b", "ab"])
+def test_a_matrix_by_its_own_transpose(dtype, conjugates, rng):
+    a, out = drawn(rng, (130, 90), dtype), np.empty((130, 130), dtype)
+    chosen = dataclasses.replace(settings(dtype, m=130, n=130, k=90), conjugates=conjugates)
+    run = prepare_generated(Problem(1, 1, 1).semiring, chosen, a, a.T, out, False)
+    assert "SelfProduct" in repr(run.func), "half of it is mirrored"
+    run()
+    expected = (a.conj() if "a" in conjugates else a) @ (a.conj() if "b" in conjugates else a).T
+    assert np.abs(out - expected).max() < TOLERANCE[dtype]
+    assert np.array_equal(out, out.T.conj() if len(conjugates) == 1 else out.T), "equal to the last bit"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("is_hermitian", [False, True])
 def test_one_triangle_by_a_vector(dtype, is_hermitian, rng):
     semiring = Problem(1, 1, 1).semiring

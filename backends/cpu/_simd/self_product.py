@@ -4,7 +4,8 @@
         copy      rows of A, unless the loops can read them where they are
         compute   D by strips of columns, each from the diagonal down, without the tiles above it: every panel of B is
                   packed once, or once a part
-    mirror    what lies below the diagonal to its other side
+    mirror    what lies below the diagonal to its other side; if one of the two is conjugated, D is Hermitian, and so
+              is what is mirrored
 
 The two halves are equal to the last bit. NumPy does the same over floats (BLAS has SYRK for it). The kernel is that of
 any product, so nothing more is compiled.
@@ -15,13 +16,20 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+from numba import carray, types
+
+from backends.cpu._cache.key import kernel_builder
+from backends.cpu._compile.jit import jit
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, Stage, cut_evenly
 from backends.cpu._simd.block_copies import BlockCopies, BlockCopy
 from backends.cpu._simd.loops import row_bytes, tile_bytes
 from backends.cpu._simd.part import NO_DIAGONAL
 from backends.cpu._simd.run_parts import SCRATCH
+from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Operations
+from harness.dtypes import parts_dtype
 from harness.semiring import BINARY_OPS
 from harness.tuning import simd_parts as tuning_parts
 
@@ -32,7 +40,7 @@ def is_self_product(shape: Shape, ops: Operations) -> bool:
     """Return whether B has the layout of A transposed: the product is symmetric if both begin at one address."""
     is_large = shape.m >= tuning_parts.SIMD_FEWEST_ROWS_TO_MIRROR and shape.k > tuning_parts.SIMD_FEW_TERMS
     is_transposed = shape.m == shape.n and shape.strides_b == shape.strides_a[::-1]
-    return is_large and is_transposed and BINARY_OPS[ops.multiply].is_commutative and not ops.conjugates
+    return is_large and is_transposed and BINARY_OPS[ops.multiply].is_commutative
 
 
 class LowerLoops(Loops):
@@ -89,6 +97,9 @@ class SelfProduct:
             self._stages = [self._copied_block(lower, shape, p, min(shape.k - p, blocks.step)) for p in blocks]
         of_mirror = list(mirrored(shape.m, shape.row_stride_out, loops.itemsize))
         self._mirror = BlockCopies(loops.key, of_mirror, loops.threads)
+        is_hermitian = len(loops.key.operations.conjugates) == 1
+        self._conjugate = build_conjugate_above(np.dtype(loops.key.dtype)) if is_hermitian else None
+        self._rows = shape.m, shape.row_stride_out
 
     def _copied_block(self, lower: LowerLoops, shape: Shape, p: int, k: int) -> tuple[BlockCopies, int, LoopTable]:
         """Return a block of k: how to copy its columns of A, where its rows of B begin, and the sums over it."""
@@ -124,6 +135,24 @@ class SelfProduct:
             table.addresses[:SCRATCH] = rows, a + of_b, out, 0
             table.run()
         self._mirror.run(out, out)
+        if self._conjugate is not None:
+            self._conjugate(out, *self._rows)
+
+
+@kernel_builder
+def build_conjugate_above(dtype: np.dtype[Any]) -> Any:
+    """Compile ``conjugate(address, m, stride)`` of what lies above the diagonal; rows are `stride` bytes apart."""
+    part = parts_dtype(dtype)
+    itemsize = part.itemsize
+
+    def conjugate(address: int, m: int, stride: int) -> None:
+        for i in range(m - 1):
+            count = 2 * (m - 1 - i)
+            row = carray(as_pointer(address + i * stride + 2 * (i + 1) * itemsize), (count,), part)
+            for j in range(1, count, 2):
+                row[j] = -row[j]
+
+    return jit(None, *[types.intp] * 3, parallel=False)(conjugate)
 
 
 def mirrored(m: int, stride: int, itemsize: int) -> Any:
