@@ -71,6 +71,8 @@ TABLE = {
         DType("float32", "f", 4, "float64", "float", "f32", "s", 24, -126, cublas=0, tma=7),
         DType("float16", "f", 2, "float32", "Half", "f16", "", 11, -14, cublas=2, tma=6),
         DType("bfloat16", "f", 2, "float32", "", "bf16", "", 8, -126, cublas=14, tma=9, is_of_sums=False),
+        DType("float8_e4m3fn", "f", 1, "float32", "", "e4m3", "", 4, -6, is_of_sums=False),
+        DType("float8_e5m2", "f", 1, "float32", "", "e5m2", "", 3, -14, is_of_sums=False),
         DType("complex128", "c", 16, "", "", "", "z", 53, -1022, cublas=5),
         DType("complex64", "c", 8, "complex128", "", "", "c", 24, -126, cublas=4),
         DType("int64", "i", 8, "", "long long", "s64", tma=5),

@@ -14,7 +14,7 @@ Conversion by vectorised integer arithmetic takes 0.1 ns an element, NumPy's 1.4
 instruction, and not every system the library function in its place. Without its sign, a number's bits are an integer,
 exponent before mantissa: 15 bits of float16 and 31 of float32.
 
-    widen    by `_vector.half`
+    widen    by `_vector.narrow`
     narrow   add half of the last place, less one where the last place is even, and cut 13 bits; below 2^-14 add 1/2,
              whose last place is 2^-24, so that the processor rounds
 
@@ -36,8 +36,8 @@ from numba import prange
 from backends._triangle import mirror_triangle
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, rows, scalar, scratch
-from backends.cpu._vector.half import CUT, INFINITE, SIGN, WIDE_INFINITE, widen_half
 from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.narrow import FORMATS, WIDE_INFINITE, WIDE_MANTISSA, widen_float
 from harness.composite import Composite
 from harness.interface import Execution, HostExecution
 from harness.machine import Machine
@@ -51,6 +51,8 @@ _WIDE = np.dtype(np.float32)
 _BITS = np.dtype(np.uint16)  # the type in which kernels take float16: Numba has none
 
 _WORD, _FLOAT, _SHORT = ir.IntType(32), ir.FloatType(), ir.IntType(16)
+SIGN, _MANTISSA, _, INFINITE = FORMATS["float16"]
+CUT = WIDE_MANTISSA - _MANTISSA  # bits of the mantissa that float16 lacks
 _NAN = 0x7E00  # of float16
 _WIDE_SIGN, _WIDE_NORMAL, _WIDE_HALF = 1 << 31, 113 << 23, 126 << 23
 
@@ -136,7 +138,7 @@ def prepare_convert(source: np.ndarray, target: np.ndarray) -> Callable[[], obje
 def build_convert(dtype: np.dtype[Any]) -> Any:
     """Compile ``y := x`` from `dtype` to the other, both C-contiguous, float16 as its bits."""
     is_narrow = dtype == HALF
-    source, target, emit = (_BITS, _WIDE, widen_half) if is_narrow else (_WIDE, _BITS, _narrow)
+    source, target, emit = (_BITS, _WIDE, _widen) if is_narrow else (_WIDE, _BITS, _narrow)
     element = emits(scalar(target), scalar(source))(emit)
 
     def convert(x: np.ndarray, y: np.ndarray) -> None:
@@ -145,6 +147,10 @@ def build_convert(dtype: np.dtype[Any]) -> Any:
                 y[i, j] = element(x[i, j])
 
     return jit(None, rows(source), scratch(target, 2))(convert)
+
+
+def _widen(b: ir.IRBuilder, x: Any) -> Any:
+    return widen_float(b, x, HALF.name)
 
 
 def _narrow(b: ir.IRBuilder, x: Any) -> Any:

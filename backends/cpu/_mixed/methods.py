@@ -10,7 +10,7 @@ serves every method; they differ in how elements become parts, and in the instru
     avx512_bf16  2 x bfloat16        vdpbf16ps: treats subnormal operands and results as zero
     vnni         4 x int8            vpdpbusd, of unsigned A: A + 128, less 128 times the column sums of B
     vnni_int8    4 x int8            vpdpbssd, of signed A
-    convert      1 x float32         fused multiply-add, of bfloat16 and float16
+    convert      1 x float32         fused multiply-add, of bfloat16, float16 and float8
                  2 x int16           vpmaddwd, of int8; vpdpwssd where there is one
 
 Integer sums are exact modulo 2^32 in each of them: two products of int8 fit 17 bits, and vpdpbusd, unlike its
@@ -31,7 +31,7 @@ from llvmlite import ir
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.half import widen_half
+from backends.cpu._vector.narrow import FORMATS, widen_float
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit, features, usable_units
 from backends.cpu._vector.vectors import VectorCode
@@ -90,7 +90,7 @@ METHODS = (
     Method("vnni_int8", "int8", "avx2", ("avxvnniint8",), 4, "as it is", "dot_i8"),
     Method("vnni", "int8", "avx2", ("avxvnni",), 4, "as it is", "dot_u8i8", is_shifted=True),
     Method("convert", "bfloat16", "", (), 1, "bfloat16 to float32", "times"),
-    Method("convert", "float16", "", (), 1, "float16 to float32", "times"),
+    *(Method("convert", name, "", (), 1, f"{name} to float32", "times") for name in FORMATS),
     Method("convert", "int8", "", (), 2, "int8 to int16", "dot_i16"),
     Method("convert", "uint8", "", (), 2, "uint8 to int16", "dot_i16"),
 )
@@ -202,6 +202,10 @@ def _integers(bits: int, like: Value) -> Any:
     return ir.VectorType(ir.IntType(bits), like.type.count)
 
 
+def _to_float32(name: str, builder: Builder, x: Value) -> Value:
+    return builder.bitcast(widen_float(builder, x, name), _integers(WORD_BITS, x))
+
+
 def _bfloat16_to_float32(builder: Builder, x: Value) -> Value:
     words = _integers(WORD_BITS, x)
     return builder.shl(builder.zext(x, words), ir.Constant(words, [16] * words.count))
@@ -210,7 +214,7 @@ def _bfloat16_to_float32(builder: Builder, x: Value) -> Value:
 _WIDEN: dict[str, Callable[[Builder, Value], Value]] = {
     "as it is": lambda builder, x: x,
     "bfloat16 to float32": _bfloat16_to_float32,
-    "float16 to float32": lambda builder, x: builder.bitcast(widen_half(builder, x), _integers(WORD_BITS, x)),
+    **{f"{name} to float32": functools.partial(_to_float32, name) for name in FORMATS},
     "int8 to int16": lambda builder, x: builder.sext(x, _integers(16, x)),
     "uint8 to int16": lambda builder, x: builder.zext(x, _integers(16, x)),
 }

@@ -19,6 +19,7 @@ from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit
 from backends.cpu._vector.vectors import VectorCode
+from harness.dtypes import TABLE
 from harness.operands import CACHE_LINE
 
 SHIFT_BITS = 7  # of 128
@@ -144,7 +145,7 @@ def elements_of(key: MixedKey, count: int) -> VectorCode:
 
 def element_bytes(key: MixedKey) -> int:
     """Return the size of an element of A or B."""
-    return 1 if key.method.operands in ("int8", "uint8") else 2
+    return TABLE[key.method.operands].itemsize
 
 
 def vector_of_words(code: VectorCode) -> Any:
