@@ -5,8 +5,8 @@
 
 The base reads real and imaginary parts where they lie. The sums are two matrices, the products three, all real. The
 error is bounded by norms, not element by element: an imaginary part that is small beside the real one loses digits, as
-differences of large numbers do. So ``backend="auto"`` never takes it. Operands that are no finite numbers, and sums that
-overflow, are left to the base, which then makes the whole product.
+differences of large numbers do. So ``backend="auto"`` never takes it. Operands that are no finite numbers, and sums
+that overflow, are left to the base, which then makes the whole product.
 
 Source: Higham, "Stability of a Method for Multiplying Complex Matrices with Three Real Matrix Multiplications" (1992);
 Van Zee and Smith, "Implementing High-performance Complex Matrix Multiplication via the 3m and 4m Methods" (2017).
@@ -57,8 +57,8 @@ class ThreeProducts(Composite):
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return ``3 |alpha| gamma_(k+8) max_i |A[i]|_2 max_j |B[:, j]|_2``, twice that with an alpha.
 
-        By Cauchy and Schwarz the absolute terms of the third product sum to 2 |A[i]|_2 |B[:, j]|_2 at most, and those of
-        the other two together to half of it.
+        By Cauchy and Schwarz the absolute terms of the third product sum to 2 |A[i]|_2 |B[:, j]|_2 at most, and those
+        of the other two together to half of it.
         """
         problem = plan.problem
         info = np.finfo(problem.dtype)
