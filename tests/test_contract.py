@@ -40,6 +40,8 @@ ON_RANKS = (("min_plus", "int16"),)
 WITH_EVERY_KIND = "dist-3d"
 ON_ONE_STRATEGY = (("plus_times", "float64"),)
 MIXED_ON_RANKS, HALF_ON_RANKS = "int8", "min_plus"
+# Rungs below are the same scalar code over complex64 as over complex128.
+FIRST_STEP_OF_COMPLEX64 = 40
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +148,24 @@ def test_mixed_kernel_computes_what_is_defined(entry: Entry, narrow: np.dtype, w
 def test_kernel_computes_what_is_defined(entry: Entry, semiring: Semiring, dtype: np.dtype) -> None:
     assert entry.backend is not None, entry.error
     _assert_right(list(check_kernel(entry.backend, semiring, dtype)))
+
+
+def _complex_kernels() -> list[object]:
+    """Return (entry, dtype) of all that take complex numbers."""
+    return [
+        pytest.param(entry, np.dtype(dtype), id=f"{entry.name}-{dtype}", marks=_marks(entry))
+        for entry in ENTRIES
+        if entry.backend and "complex" in entry.backend.takes and entry.unavailable() is None
+        for dtype in ("complex64", "complex128")
+        if not _is_on_ranks(entry) or (entry.name, dtype) == (WITH_EVERY_KIND, "complex128")
+        if dtype == "complex128" or entry.backend.step >= FIRST_STEP_OF_COMPLEX64
+    ]
+
+
+@pytest.mark.parametrize(("entry", "dtype"), _complex_kernels())
+def test_complex_kernel_computes_what_is_defined(entry: Entry, dtype: np.dtype) -> None:
+    assert entry.backend is not None, entry.error
+    _assert_right(list(check_kernel(entry.backend, SEMIRINGS["plus_times"], dtype)))
 
 
 def _half_kernels() -> list[object]:

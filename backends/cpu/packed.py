@@ -44,12 +44,14 @@ from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder import in_place, shared_loops, shares
+from backends.cpu._ladder.complex_row import build_complex_rows
 from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults
 from backends.cpu._ladder.row import build_rows, lengths_of_row, sums_of_row
 from backends.cpu._ladder.scalar_tile import build_micro_kernel as build_scalar_micro_kernel
 from backends.cpu._vector.inlined import inlined
+from harness.dtypes import is_complex
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.interface.nest import Nest
@@ -73,7 +75,7 @@ class Packed(Backend):
     )
     source = "Goto and van de Geijn (2008), section 4; course work on DGEMM by OpenMP: packed 4x4 micro-kernel"
     calls_libraries = False
-    takes = frozenset({"mixed"})
+    takes = frozenset({"mixed", "complex"})
     accumulates_in_place = True
 
     def loops(self, plan: Plan) -> Nest:
@@ -180,9 +182,11 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any], nr: int, simd: 
     six loads serve eight vectors of pairs, and eight sums hide the latency of the addition: it takes four cycles, and
     two can begin in each. With one vector a row, five loads serve four, and odd steps of k have sums of their own.
     """
-    if simd == OFF or numba.config.DISABLE_JIT:
+    has_vectors = semiring.is_ordinary or not is_complex(dtype)
+    if simd == OFF or numba.config.DISABLE_JIT or not has_vectors:
         return build_scalar_micro_kernel(semiring, dtype)
-    load, write, zeros, extend, combine = build_rows(semiring, dtype, nr)
+    rows_of = build_complex_rows if is_complex(dtype) else build_rows
+    load, write, zeros, extend, combine = rows_of(semiring, dtype, nr)
     splits = sums_of_row(dtype, nr, PACKED_MR) > 1
 
     @inlined

@@ -53,6 +53,7 @@ class Tiled(Backend):
     idea = "tiles of A and B stay in cache while they are used again, and each loaded value serves two pairs"
     source = "lecture notes on dense matrix algorithms: tiling; course work on DGEMM by OpenMP: 2x2 reuse"
     calls_libraries = False
+    takes = frozenset({"complex"})
     accumulates_in_place = True
 
     def loops(self, plan: Plan) -> Nest:

@@ -43,6 +43,7 @@ class Transposed(Backend):
     idea = "B is transposed once, so that the inner loop reads two contiguous rows and runs on vectors"
     source = "course work on DGEMM by OpenMP: transposition"
     calls_libraries = False
+    takes = frozenset({"complex"})
     accumulates_in_place = True
 
     def loops(self, plan: Plan) -> Nest:

@@ -16,7 +16,7 @@ from numba import types
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
-from harness.dtypes import dtype_name
+from harness.dtypes import parts_dtype
 from harness.interface import HostExecution
 from harness.operands import Operands, distinct, lower_triangle, stacks
 from harness.plan import Plan
@@ -78,8 +78,8 @@ def kernel_dtypes(problem: Problem) -> tuple[np.dtype[Any], np.dtype[Any]]:
 
 def float32_only(problem: Problem) -> str | None:
     """Return why a rung that widens operands of float32 declines `problem`, or None."""
-    is_other = problem.is_mixed and dtype_name(problem.input_dtype) != "float32"
-    return "of mixed products it takes those of float32 with sums of float64" if is_other else None
+    is_other = problem.is_mixed and parts_dtype(problem.input_dtype) != np.float32
+    return "of mixed products it takes those with sums of float64 or complex128" if is_other else None
 
 
 @kernel_builder

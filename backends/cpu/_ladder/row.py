@@ -23,7 +23,7 @@ from backends.cpu._vector.intrinsics import emits
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import VectorUnit, usable_units
 from backends.cpu._vector.vectors import VectorCode
-from harness.dtypes import is_bool
+from harness.dtypes import is_bool, is_complex
 from harness.semiring import Semiring
 
 LEAST_LANES, MOST_LANES = 4, 32
@@ -71,13 +71,15 @@ class Rows(NamedTuple):
 
 def lengths_of_row(dtype: np.dtype[Any]) -> tuple[int, ...]:
     """Return how many elements a row may have: those of two of the widest vectors, and of one; at least four."""
-    vector = usable_units()[0].lanes(dtype)
-    return tuple(dict.fromkeys(min(max(count * vector, LEAST_LANES), MOST_LANES) for count in (2, 1)))
+    unit = usable_units()[0]
+    fits_two = not is_complex(dtype) or unit.mr * unit.nv >= 2 * SUMS  # a vector of complex numbers has two of sums
+    counts = (2, 1) if fits_two else (1,)
+    return tuple(dict.fromkeys(min(max(count * unit.lanes(dtype), LEAST_LANES), MOST_LANES) for count in counts))
 
 
 def sums_of_row(dtype: np.dtype[Any], lanes: int, rows: int) -> int:
     """Return in how many sums of their own steps of k are split, so that `rows` rows are `SUMS` vectors."""
-    vectors = -(-lanes * dtype.itemsize // usable_units()[0].size_bytes)
+    vectors = -(-lanes * dtype.itemsize // usable_units()[0].size_bytes) * (2 if is_complex(dtype) else 1)
     return max(SUMS // (rows * vectors), 1)
 
 
