@@ -20,7 +20,7 @@ import numpy as np
 
 from backends._strassen.form import FORMS, RINGS, WINOGRAD, StrassenForm
 from harness.composite import Composite
-from harness.dtypes import is_exact
+from harness.dtypes import is_complex, is_exact, parts_dtype
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.operands import Operands
@@ -63,8 +63,8 @@ class Recursion(Composite):
         ``f = 18^levels (k0 + 6) - 6 2^levels`` for Winograd's form, ``12^levels (k0 + 5) - 5 2^levels`` for the classic
         one, and b are the 2^levels blocks of k, of k0 elements or fewer. These are theorems 23.3 and 23.2 of Higham
         divided by k0, with one change. His proof bounds an inner product by ``k0 max|A| max|B|``; here the smaller
-        product of the 2-norms bounds it (Cauchy and Schwarz). In addition 4^levels sums of so many products may
-        underflow.
+        product of the 2-norms bounds it (Cauchy and Schwarz). Of complex numbers twice as much: a product has two
+        roundings more. In addition 4^levels sums of so many products may underflow.
         """
         problem, levels, form = plan.problem, count_levels(plan), form_of(plan)
         if is_exact(problem.dtype) or not levels or not is_safe(problem, levels, form, operands):
@@ -72,13 +72,13 @@ class Recursion(Composite):
         info = np.finfo(problem.dtype)
         k0 = halved(problem.k, levels)
         roundings = form.error_growth**levels * (k0 + form.error_offset) - form.error_offset * 2**levels
-        relative = roundings * float(info.eps) / 2
+        relative = roundings * float(info.eps) / (1 if is_complex(problem.dtype) else 2)
         if relative >= 0.5:
             return math.inf
         starts = _block_starts(problem.k, levels)
         norms = _largest_block_norm(operands.a, starts) * _largest_block_norm(operands.b.T, starts)
         underflow = 4**levels * (k0 + form.error_offset) * float(info.smallest_normal)
-        alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
+        alpha = 1.0 if problem.alpha is None else float(abs(problem.alpha))
         return alpha * (relative / (1 - relative) * norms + underflow)
 
 
@@ -111,9 +111,10 @@ def halved(size: int, times: int) -> int:
 
 
 def largest_element(problem: Problem, levels: int, form: StrassenForm) -> np.generic:
-    """Return the largest magnitude of an element that no sum of so many levels can make overflow."""
-    largest = float(np.finfo(problem.dtype).max) / (4 * problem.k * form.largest_growth**levels)
-    one: np.generic = problem.dtype.type(math.sqrt(largest))
+    """Return the largest magnitude of an element, or of its parts, that no sum of so many levels can make overflow."""
+    products = 2 if is_complex(problem.dtype) else 1
+    largest = float(np.finfo(problem.dtype).max) / (4 * products * problem.k * form.largest_growth**levels)
+    one: np.generic = parts_dtype(problem.dtype).type(math.sqrt(largest))
     return one
 
 
@@ -129,7 +130,7 @@ def is_safe(problem: Problem, levels: int, form: StrassenForm, operands: Operand
     left to the base.
     """
     largest = largest_element(problem, levels, form)
-    fits = all(bool((np.abs(x) <= largest).all()) for x in (operands.a, operands.b))
+    fits = all(bool((np.abs(part) <= largest).all()) for x in (operands.a, operands.b) for part in _parts(x))
     return fits and has_finite_alpha(problem)
 
 
@@ -145,5 +146,12 @@ def _block_starts(size: int, levels: int) -> list[int]:
 def _largest_block_norm(x: np.ndarray, starts: list[int]) -> float:
     """Return the largest 2-norm of a row of a block of columns of x."""
     blocks = [x[:, begin:end] for begin, end in zip(starts, [*starts[1:], x.shape[1]], strict=True)]
-    squares = [np.einsum("ip,ip->i", block, block, dtype=np.float64).max() for block in blocks]
+    squares = [
+        sum(np.einsum("ip,ip->i", part, part, dtype=np.float64) for part in _parts(block)).max() for block in blocks
+    ]
     return math.sqrt(max(squares))
+
+
+def _parts(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the real and the imaginary parts of complex numbers; of other numbers themselves."""
+    return (x.real, x.imag) if np.iscomplexobj(x) else (x,)

@@ -47,6 +47,7 @@ class Strassen(Recursion):
     name = "cpu-strassen"
     step = 60
     idea = "seven products of halves instead of eight, over any semiring with subtraction, around another backend"
+    takes = frozenset({"complex"})
 
     def bases(self, problem: Problem) -> list[str]:
         """Return the bases that were measured."""

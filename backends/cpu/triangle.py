@@ -17,7 +17,7 @@ class CpuTriangle(Triangle):
     """Mirror A, or compute D by rows of blocks, with another backend of the CPU."""
 
     name = "cpu-triangle"
-    takes = Triangle.takes | {"mixed"}  # a backend of the GPU may take mixed products of some sizes alone
+    takes = Triangle.takes | {"mixed", "complex"}  # a backend of the GPU may take mixed products of some sizes alone
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Have the base prepare every part."""

@@ -23,6 +23,7 @@ from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._vector.inlined import inlined
 from harness import scalars
+from harness.dtypes import parts_dtype
 from harness.semiring import ScalarFunction, Semiring
 
 
@@ -139,14 +140,18 @@ def build_finish(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
 @kernel_builder
 def build_flag_rows(dtype: np.dtype[Any]) -> Any:
-    """Compile ``flag_rows(x, largest, flags)``: flags (rows of x,) where a row holds a NaN or ``|x| > largest``."""
+    """Compile ``flag_rows(x, largest, flags)``: flags (rows of x,) where a row holds a NaN or ``|x| > largest``.
 
-    @jit(None, strided(dtype), scalar(dtype), scratch(np.dtype(np.bool_), 1))
+    Of complex numbers each part is compared.
+    """
+
+    @jit(None, strided(dtype), scalar(parts_dtype(dtype)), scratch(np.dtype(np.bool_), 1))
     def flag_rows(x: np.ndarray, largest: Any, flags: np.ndarray) -> None:
         for i in prange(x.shape[0]):
             outside = 0
             for j in range(x.shape[1]):
-                outside += not (abs(x[i, j]) <= largest)
+                one = x[i, j]
+                outside += not (abs(one.real) <= largest and abs(one.imag) <= largest)
             flags[i] = outside > 0
 
     return flag_rows
