@@ -68,7 +68,8 @@ def test_blas_declines_what_it_does_not_know(name):
     assert backend.declines(Problem(2, 2, 2)) is None
     assert backend.declines(Problem(2, 2, 2, dtype=np.dtype(np.float32))) is None
     assert "plus_times only" in backend.declines(Problem(2, 2, 2, "min_plus"))
-    assert "float32 and float64" in backend.declines(Problem(2, 2, 2, dtype=np.dtype(np.int32)))
+    assert "float32, float64, complex64" in backend.declines(Problem(2, 2, 2, dtype=np.dtype(np.int32)))
+    assert backend.refuses(Problem(2, 2, 2, dtype=np.dtype(np.complex64))) is None
 
 
 def test_tropical_gemm_declines_what_it_computes_by_other_rules():
@@ -105,9 +106,12 @@ def test_a_product_of_tropical_gemm_needs_no_new_pages(name):
 
 @pytest.mark.parametrize("name", installed(PEERS))
 @pytest.mark.parametrize("values", SPECIAL)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 def test_every_size_layout_and_scalar_is_right(name, dtype, values):
     backend = entry_of(name).backend
+    if dtype == "complex64" and name not in BLAS:
+        assert "complex" in backend.refuses(Problem(2, 2, 2, dtype=np.dtype(dtype)))
+        return
     semirings = ("plus_times",) if name in BLAS else ("min_plus", "max_plus")
     layouts = PAIRS_OF_LAYOUTS if SPECIAL[values] else LAYOUTS
     for semiring, size, layout, scalars in pairs(semirings, SIZES, layouts, SCALARS):

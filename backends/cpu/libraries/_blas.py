@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.dtypes import is_float
+from harness.dtypes import is_exact
 from harness.interface import Backend, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -26,7 +26,7 @@ Bind = Callable[[Any, np.ndarray, np.ndarray, Any, np.ndarray], Callable[[], obj
 
 
 class BlasPeer(Backend):
-    """A library that computes plus_times over floats, on a given number of threads, with its own blocks.
+    """A library that computes plus_times over floats and complex numbers, by its own blocks, on a number of threads.
 
     Attributes
     ----------
@@ -39,6 +39,7 @@ class BlasPeer(Backend):
     module: ClassVar[str]
     package: ClassVar[str] = ""
     is_optional = True
+    takes = frozenset({"complex"})
     accumulates_in_place = True
 
     def missing(self) -> str | None:
@@ -49,8 +50,8 @@ class BlasPeer(Backend):
         """Return why the library does not compute `problem`, or None."""
         if not problem.semiring.is_ordinary:
             return f"{self.project} computes plus_times only"
-        if not is_float(problem.dtype):
-            return f"{self.project} takes float32 and float64 only"
+        if is_exact(problem.dtype):
+            return f"{self.project} takes float32, float64, complex64 and complex128 only"
         return None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:

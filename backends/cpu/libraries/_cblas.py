@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import TABLE, dtype_name
+from harness.dtypes import TABLE, dtype_name, is_complex, parts_dtype
 from harness.operands import data_address
 
-# Names of dtypes, letters of their routines, and their types in C.
-ROUTINES = [(x.name, x.blas, np.ctypeslib.as_ctypes_type(np.dtype(x.name))) for x in TABLE.values() if x.blas]
+# Names of dtypes, and letters of their routines.
+ROUTINES = [(x.name, x.blas) for x in TABLE.values() if x.blas]
 
 ROW_MAJOR, COLUMN_MAJOR, AS_IT_IS, TRANSPOSED = 101, 102, 111, 112
 
 
-def declare(library: ctypes.CDLL, name: str, scalar: Any) -> Any:
-    """Return the routine called `name`, a ``cblas_?gemm`` whose alpha and beta are of the C type `scalar`."""
-    routine = getattr(library, name)
+def declare(library: ctypes.CDLL, name: str, dtype: str) -> Any:
+    """Return the routine called `name`, a ``cblas_?gemm`` whose alpha and beta are of `dtype`; complex by pointer."""
+    routine, of_sums = getattr(library, name), np.dtype(dtype)
+    scalar = ctypes.c_void_p if is_complex(of_sums) else np.ctypeslib.as_ctypes_type(of_sums)
     size, pointer = ctypes.c_int, ctypes.c_void_p
     operands = [scalar, pointer, size, pointer, size, scalar, pointer, size]
     routine.argtypes, routine.restype = [size] * 6 + operands, None
@@ -47,9 +48,15 @@ def bind(
     return functools.partial(
         routines[dtype_name(a.dtype)],
         *(order, form_a, form_b, m, n, k),
-        *(float(alpha), data_address(a), lda, data_address(b), ldb),
-        *(float(beta), data_address(out), ldc),
+        *(factor(alpha, out.dtype), data_address(a), lda, data_address(b), ldb),
+        *(factor(beta, out.dtype), data_address(out), ldc),
     )
+
+
+def factor(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return alpha or beta of `dtype` as an object of C: a number, or an array of both parts, which is a pointer."""
+    part: Any = np.ctypeslib.as_ctypes_type(parts_dtype(dtype))
+    return (part * 2)(value.real, value.imag) if is_complex(dtype) else part(value)
 
 
 def has_contiguous_lines(x: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ processor later than Zen 2, and no Intel one whose name a virtual machine hides:
 
 So BLIS is compared twice: as installed, and told which processor this is. Later versions read the variable
 BLIS_ARCH_TYPE. This one does not, so it is read here, and the kernels of that name are handed to BLIS's expert
-interface, which takes any strides.
+interface, which takes any strides. Of complex numbers both go through that interface, since the Python one has none.
 
 Source: Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality" (2015); BLIS,
 docs/BLISTypedAPI.md, section "Expert interface", and frame/base/bli_gks.c.
@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer
-from backends.cpu.libraries._cblas import ROUTINES
+from backends.cpu.libraries._cblas import ROUTINES, factor
 from backends.cpu.libraries._kernel_family import of_blis
+from harness.dtypes import is_complex
 from harness.errors import BackendUnavailable
 from harness.interface import Execution
 from harness.machine import Machine
@@ -66,8 +67,9 @@ class Blis(BlasPeer):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load BLIS and bind its routine to the operands."""
         told = _told()
-        if told:
-            return BlasExecution(plan, operands, _has_whole_steps, functools.partial(bind_with, _context(told)))
+        if told or is_complex(plan.problem.dtype):
+            context = _context(told) if told else None
+            return BlasExecution(plan, operands, _has_whole_steps, functools.partial(bind_with, context))
         return BlasExecution(plan, operands, _is_c_ordered, bind)
 
 
@@ -79,14 +81,14 @@ def bind(alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -
 
 
 def bind_with(
-    context: int, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray
+    context: int | None, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray
 ) -> Callable[[], object]:
-    """Return the same by the kernels of a `_context`, for matrices of any strides in whole elements."""
-    routine, scalar = _routines()[out.dtype.name]
+    """Return the same by the kernels of a `_context`, or those of BLIS's choice, for any strides in whole elements."""
+    routine = _routines()[out.dtype.name]
     (m, n), k = out.shape, a.shape[1]
-    factors = scalar(float(alpha)), scalar(float(beta))
+    factors = factor(alpha, out.dtype), factor(beta, out.dtype)
     places = [(data_address(x), *(step // x.itemsize for step in x.strides)) for x in (a, b, out)]
-    by_reference = [ctypes.byref(factor) for factor in factors]  # they keep what they point to
+    by_reference = [ctypes.byref(one) for one in factors]  # they keep what they point to
     of_a, of_b, of_out = places
     return functools.partial(
         routine,
@@ -117,15 +119,15 @@ def _load() -> ctypes.CDLL:
 
 @functools.cache
 def _routines() -> dict[str, Any]:
-    """Return its products by dtype, with their types of scalars."""
+    """Return its products by dtype."""
     size, pointer = ctypes.c_int64, ctypes.c_void_p
     matrix = [pointer, size, size]
     arguments = [ctypes.c_int, ctypes.c_int, size, size, size, pointer, *matrix, *matrix, pointer, *matrix]
     found = {}
-    for dtype, letter, scalar in ROUTINES:
+    for dtype, letter in ROUTINES:
         routine = getattr(_load(), f"bli_{letter}gemm_ex")
         routine.argtypes, routine.restype = [*arguments, pointer, pointer], None
-        found[dtype] = routine, scalar
+        found[dtype] = routine
     return found
 
 

@@ -52,7 +52,7 @@ class Mkl(BlasPeer):
     idea = "Intel oneMKL: the vendor's kernels for each processor, chosen at run time"
     source = "Intel oneMKL developer reference, cblas_?gemm; wheel mkl"
     project = "MKL"
-    takes = frozenset({"mixed"})
+    takes = frozenset({"mixed", "complex"})
 
     def missing(self) -> str | None:
         """Return that the wheel is not installed, or None."""
@@ -62,8 +62,8 @@ class Mkl(BlasPeer):
         """Return why MKL does not compute `problem`, or None."""
         if problem.is_mixed and problem.alpha is not None and (not np.isfinite(problem.alpha) or problem.alpha == 0):
             return "no factor of A of so few bits: MKL multiplies sums by alpha, and 0 or infinity would lose NaN"
-        if problem.is_mixed and problem.dtype.name == "float64":
-            return "MKL has no product of float32 with sums of float64"
+        if problem.is_mixed and problem.dtype.name in ("float64", "complex128"):
+            return f"MKL has no product of {problem.input_dtype.name} with sums of {problem.dtype.name}"
         return super().declines(problem)
 
     def kernels(self) -> str:
@@ -92,9 +92,9 @@ class Library:
         self._in_force = threading.local()
         declare = functools.partial(_cblas.declare, self._library)
         self.routines = {
-            **{name: declare(f"cblas_{letter}gemm", scalar) for name, letter, scalar in _cblas.ROUTINES},
-            "bfloat16": declare("cblas_gemm_bf16bf16f32", ctypes.c_float),
-            "float16": declare("cblas_gemm_f16f16f32", ctypes.c_float),
+            **{name: declare(f"cblas_{letter}gemm", name) for name, letter in _cblas.ROUTINES},
+            "bfloat16": declare("cblas_gemm_bf16bf16f32", "float32"),
+            "float16": declare("cblas_gemm_f16f16f32", "float32"),
         }
 
     def kernels(self) -> str:

@@ -70,4 +70,4 @@ def load() -> ctypes.CDLL:
 def routines() -> dict[str, Any]:
     """Return its products by dtype."""
     declare = functools.partial(_cblas.declare, load())
-    return {name: declare(f"scipy_cblas_{letter}gemm", scalar) for name, letter, scalar in _cblas.ROUTINES}
+    return {name: declare(f"scipy_cblas_{letter}gemm", name) for name, letter in _cblas.ROUTINES}

@@ -17,6 +17,7 @@ import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer, is_contiguous
 from backends.cpu.libraries._kernel_family import of_openblas
+from harness.dtypes import row_of
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
@@ -28,7 +29,7 @@ class ScipyBlas(BlasPeer):
     name = "cpu-scipy"
     step = 85
     idea = "the BLAS that SciPy ships, called without NumPy's dispatch"
-    source = "scipy.linalg.blas.dgemm and sgemm; Dongarra et al. 1990, level 3 BLAS"
+    source = "scipy.linalg.blas.?gemm; Dongarra et al. 1990, level 3 BLAS"
     module, project = "scipy", "SciPy"
 
     def kernels(self) -> str:
@@ -47,7 +48,7 @@ def bind(alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -
     if not out.flags.f_contiguous:
         a, b, out = b.T, a.T, out.T
     (a_stored, a_is_transposed), (b_stored, b_is_transposed) = _in_fortran_order(a), _in_fortran_order(b)
-    routine = blas.dgemm if out.dtype == np.float64 else blas.sgemm
+    routine = getattr(blas, f"{row_of(out.dtype).blas}gemm")
     return functools.partial(
         routine,
         alpha,

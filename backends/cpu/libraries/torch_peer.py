@@ -31,7 +31,7 @@ class Torch(BlasPeer):
     idea = "what PyTorch offers on a CPU: MKL, and oneDNN for bfloat16, float16 and int8"
     source = "torch.addmm, torch.mm, torch._int_mm; oneDNN"
     project = "PyTorch"
-    takes = frozenset({"mixed"})
+    takes = frozenset({"mixed", "complex"})
 
     def missing(self) -> str | None:
         """Return that PyTorch is not installed, or None."""
@@ -41,8 +41,8 @@ class Torch(BlasPeer):
         """Return why PyTorch does not compute `problem`, or None."""
         if not problem.is_mixed:
             return super().declines(problem)
-        if problem.dtype.name == "float64":
-            return "PyTorch has no product of float32 with sums of float64"
+        if problem.dtype.name in ("float64", "complex128"):
+            return f"PyTorch has no product of {problem.input_dtype.name} with sums of {problem.dtype.name}"
         if problem.input_dtype.name == "uint8":
             return "PyTorch's only product of bytes, torch._int_mm, takes int8"
         if problem.alpha is not None or problem.accumulate or min(problem.m, problem.n, problem.k) == 0:
@@ -89,7 +89,7 @@ def bind(torch: Any, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: n
     left, right, target = (_tensor(torch, x) for x in (a, b, out))
     if alpha == 1 and beta == 0:
         return functools.partial(torch.mm, left, right, out=target)
-    return functools.partial(torch.addmm, target, left, right, beta=float(beta), alpha=float(alpha), out=target)
+    return functools.partial(torch.addmm, target, left, right, beta=beta.item(), alpha=alpha.item(), out=target)
 
 
 class _MixedExecution(HostExecution):
