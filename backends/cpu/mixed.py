@@ -10,7 +10,7 @@ Floats: products of two operands are exact in float32, and sums are rounded like
 takes a subnormal number for zero. So a product by it scans its operands first, and is computed by conversion if one is
 subnormal. Integers: exact modulo 2^32.
 
-float32: cpu-simd multiplies copies in float64 (`_mixed.widened`); options and blocks of the plan are its own.
+float32 and complex64: cpu-simd multiplies wide copies (`_mixed.widened`); options and blocks of the plan are its own.
 
 Source: Goto and van de Geijn (2008); Khudia et al., "FBGEMM" (2021), section 3, for packing in pairs and fours.
 """
@@ -56,7 +56,7 @@ class Mixed(Backend):
     source = "Goto and van de Geijn (2008); Khudia et al., FBGEMM (2021), section 3"
     calls_libraries = False
     rereads_operands = True
-    takes = frozenset({"mixed"})
+    takes = frozenset({"mixed", "complex"})
 
     def missing(self) -> str | None:
         """Return why generated code cannot run."""
@@ -110,7 +110,7 @@ class Mixed(Backend):
         problem = plan.problem
         if is_exact(problem.dtype) or problem.alpha is None:
             return 0.0
-        return abs(float(problem.alpha)) * (problem.k + 1) * float(np.finfo(problem.dtype).smallest_normal)
+        return float(abs(problem.alpha)) * (problem.k + 1) * float(np.finfo(problem.dtype).smallest_normal)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""

@@ -1,7 +1,7 @@
-"""float32 operands with float64 sums: both are copied in float64 in every run, and cpu-simd multiplies the copies.
+"""float32 operands with float64 sums, complex64 with complex128: copied as wide in every run, for cpu-simd to multiply.
 
 A product of two float32 is exact in float64, so only sums are rounded. Unlike narrower operands, these would fill a
-packed panel as float64 anyway: the copies cost O(m k + k n), on one thread, beside O(m n k).
+packed panel as wide numbers anyway: the copies cost O(m k + k n), on one thread, beside O(m n k).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from harness.dtypes import dtype_name
+from harness.dtypes import parts_dtype
 from harness.interface import Backend, Execution, HostExecution
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
@@ -19,7 +19,7 @@ from harness.problem import Problem
 
 def is_widened(problem: Problem) -> bool:
     """Return whether A and B of `problem` are copied as wide matrices, not packed as words."""
-    return problem.is_mixed and dtype_name(problem.dtype) == "float64"
+    return problem.is_mixed and parts_dtype(problem.dtype) == np.float64
 
 
 def ordinary(problem: Problem) -> Problem:
