@@ -99,6 +99,13 @@ def totals(files: dict[str, dict[str, Any]]) -> dict[str, int]:
     return {**sums, "failed": sum(len(row["failed"]) for row in files.values())}
 
 
+def as_text(record: dict[str, Any]) -> str:
+    """Return a record and its totals as JSON, a line for each file."""
+    files = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(record["files"].items()))
+    others = json.dumps(totals(record["files"]) | {name: x for name, x in record.items() if name != "files"}, indent=1)
+    return f'{others[:-2]},\n "files": {{\n{files}\n }}\n}}\n'
+
+
 def main() -> int:
     """Run what is asked for, and write the result of each file as it ends; return 1 if a test failed, or none ran."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -122,9 +129,7 @@ def main() -> int:
             if not done.cancelled():
                 name = running[done]
                 ran[name] = record["files"][name] = done.result()
-                arguments.into.write_text(
-                    json.dumps(totals(record["files"]) | record, indent=1) + "\n", encoding="utf-8"
-                )
+                arguments.into.write_text(as_text(record), encoding="utf-8")
                 print(f"{name}: {totals({name: ran[name]})}", flush=True)
     sums = totals(ran)
     print(f"{sums}, of {len(ran)} of {len(files)} files: {arguments.into}")
