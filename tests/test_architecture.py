@@ -8,14 +8,12 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._support.processes import ROOT, python
 
 FACADE = {"harness", "harness.__main__", "harness.paths"}
 # The public nouns, and which of them each may import. `composite` is how a backend gets another one, by name and when
@@ -359,5 +357,4 @@ LIGHT = {
 
 @pytest.mark.parametrize("program", LIGHT.values(), ids=LIGHT)
 def test_imports_are_light(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert python("-c", program).stdout.split() == []

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,8 @@ from harness.cli import app, console, main
 from harness.machine import VERSION, detect
 from harness.proof.contract import Finding
 from harness.run import machine_info, runner
+from tests._support.processes import ROOT, eventually, python, run
 
-ROOT = Path(__file__).resolve().parent.parent
 PYTHON = "python" if shutil.which("python") == sys.executable else sys.executable  # as messages name it
 COMMANDS = (
     "list",
@@ -42,15 +41,7 @@ COMMANDS = (
 
 def harness(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user does, without a terminal."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        **options,
-    )
+    answer = python("-m", "harness", *arguments, status=None, **options)
     assert "Traceback" not in answer.stderr, answer.stderr
     assert "\x1b" not in answer.stdout + answer.stderr, "escape sequences without a terminal"
     return answer
@@ -123,7 +114,7 @@ def test_help_names_every_command_and_the_exit_statuses(in_process):
 
 def test_the_console_script_is_the_same_program():
     script = Path(sys.executable).with_name("gemm-harness")
-    answer = subprocess.run([script, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    answer = run(script, "--help")
     assert "check" in answer.stdout
 
 
@@ -163,7 +154,7 @@ def test_what_must_answer_at_once_imports_nothing_heavy(arguments, heavy):
         f"try: app({arguments!r})\nexcept SystemExit: pass\n"
         f"print(sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
     )
-    answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    answer = python("-c", program)
     assert answer.stderr.splitlines()[-1] == "[]"
 
 
@@ -397,14 +388,7 @@ def test_check_prints_the_result_of_each_kernel_and_all_that_is_declined(capsys)
 
 
 def test_a_broken_pipe_is_quiet():
-    reader = subprocess.run(
-        f"{sys.executable} -m harness list --json | head -1",
-        shell=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    reader = run("sh", "-c", f"{sys.executable} -m harness list --json | head -1")
     assert reader.stdout == "[\n"
     assert reader.stderr == ""
 
@@ -414,13 +398,9 @@ def test_an_interrupted_run_goes_on_and_ends_with_what_came_out_the_figure_and_w
     command = ["run", "cold_caches", "--preset", "smoke", "--results", str(results)]
     program = [sys.executable, "-m", "harness", *command]
     process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(results.glob("*/smoke/cold_caches.jsonl")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: list(results.glob("*/smoke/cold_caches.jsonl")), process)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "what is finished is kept" in stderr
     again_drawn = f"-m harness plot --preset smoke --machine this --results {results}"

@@ -17,8 +17,8 @@ import pytest
 import harness
 from backends.distributed._job import launcher
 from tests._support import tracked
+from tests._support.processes import ROOT, run
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))] if path.is_file()]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -93,10 +93,7 @@ def checkout(tmp_path_factory):
 def shell(command: list[str], cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command, with `variables` in its environment."""
     own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "PYTHON")}
-    environment = {**own, **variables}
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False, input=""
-    )
+    return run(*command, cwd=cwd, env=own, status=None, **variables)
 
 
 def make(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

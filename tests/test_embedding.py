@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from backends.cpu._ladder.execution import build_begin
 from harness import SEMIRINGS, gemm, gemm_argk
+from tests._support.processes import python
 
-ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = """forks forks_while_others_compute many_threads pools_of_processes joblib_workers other_loops
 every_piece_once an_interrupt""".split()
 
@@ -30,10 +27,7 @@ def _has_tbb() -> bool:
 
 
 def _run(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", module, *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=280, check=False
-    )
+    return python("-W", "ignore::DeprecationWarning", "-m", module, *arguments, status=None, **environment)
 
 
 LAYERS = ["workqueue", *(["tbb"] if _has_tbb() else [])]

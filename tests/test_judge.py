@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -12,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests._support.processes import ROOT, python
 
 FILE = """
     import time
@@ -61,15 +58,7 @@ FILE = """
 def judge(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     file = folder / "their kernel.py"
     file.write_text(textwrap.dedent(text))
-    return subprocess.run(
-        [sys.executable, "-m", "harness", "judge", str(file), *options],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    return python("-m", "harness", "judge", file, *options, status=None, PYTHONPATH=str(ROOT))
 
 
 def test_who_keeps_results_is_told_and_who_computes_is_timed(tmp_path: Path) -> None:

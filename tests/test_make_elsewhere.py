@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._support.processes import ROOT, run
+
 # What GNU make learned after 3.81. Its .SHELLFLAGS are ignored there: no recipe relies on them, as the runs below show.
 LATER = (
     r"^\.(ONESHELL|RECIPEPREFIX|EXTRA_PREREQS)|^undefine |^define .*=\s*$|^\w+ *!=|:::?=|^[^\t#]*&:"
@@ -26,7 +27,7 @@ def plain_tools(tmp_path_factory):
     if busybox is None:
         pytest.skip("busybox is not installed: apt install busybox")
     folder = tmp_path_factory.mktemp("tools")
-    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    listed = run(busybox, "--list").stdout.split()
     for name in listed:
         (folder / name).symlink_to(busybox)
     others = {"bash": shutil.which("bash"), "make": shutil.which("make"), "python3": sys._base_executable}
@@ -48,8 +49,7 @@ def checkout(tmp_path):
 def _make(folder: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     # make 3.81 runs each line by "bash -c"
     command = [shutil.which("make"), ".SHELLFLAGS=-c", "--no-print-directory", *arguments]
-    environment = {**os.environ, "PATH": path}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return run(*command, cwd=folder, PATH=path, status=None)
 
 
 def test_no_word_of_a_later_make():

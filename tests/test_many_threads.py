@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._support.processes import ROOT, python, run
+
 PROGRAM = ROOT / "tests" / "_support" / "mixed_calls.py"
 THREADS, CALLS, CALLS_OF_A_RACE = 16, 2000, 500
 
@@ -51,17 +52,10 @@ assert not raised, raised
 """
 
 
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_sixteen_threads_compute_mixed_products_right():
-    done = _run(str(PROGRAM), str(THREADS), str(CALLS))
-    assert done.returncode == 0, done.stderr
+    done = python(PROGRAM, str(THREADS), str(CALLS), PYTHONPATH=str(ROOT))
     found = json.loads(done.stdout)
     assert found["raised"] == []
     assert found["wrong"] == 0, found["kinds"]
@@ -71,15 +65,14 @@ def test_sixteen_threads_compute_mixed_products_right():
 
 def test_a_planted_race_is_found():
     for _ in range(5):
-        done = _run(str(PROGRAM), str(THREADS), str(CALLS_OF_A_RACE), "tables")
+        done = python(PROGRAM, str(THREADS), str(CALLS_OF_A_RACE), "tables", status=None, PYTHONPATH=str(ROOT))
         if done.returncode != 0 or json.loads(done.stdout)["wrong"]:  # it may end the process
             return
     pytest.fail("threads shared their tables of addresses, and every product was right")
 
 
 def test_first_calls_from_several_threads():
-    done = _run("-c", FIRST_CALLS)
-    assert done.returncode == 0, done.stderr
+    python("-c", FIRST_CALLS)
 
 
 @pytest.fixture
@@ -98,7 +91,7 @@ def checkout(tmp_path):
 def _make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "PYTHON"))}
     command = ["make", "--no-print-directory", "test-free-threads", "CUPY=", "MPI=", *arguments]
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    return run(*command, cwd=folder, env=variables, status=None)
 
 
 @pytest.mark.parametrize("python", ["with-gil", "nosuch", "/bin/false", sys.executable])

@@ -11,12 +11,13 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._support.processes import ROOT, python
+
 FAKED = ROOT / "tests" / "_support" / "faked_system"
 SYSTEMS = ("darwin", "win32")
 
@@ -80,18 +81,14 @@ print(read_back()["numba_layer"])
 """
 
 
-def _run(system: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(system: str, *arguments: str, status: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python with the project on a faked system."""
     path = os.pathsep.join(map(str, (FAKED, ROOT)))
-    variables = {**os.environ, "FAKED_SYSTEM": system, "PYTHONPATH": path, **environment}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    return python(*arguments, status=status, FAKED_SYSTEM=system, PYTHONPATH=path, **environment)
 
 
 def _printed(system: str, *arguments: str, **environment: str) -> str:
-    done = _run(system, *arguments, **environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return _run(system, *arguments, **environment).stdout
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -116,8 +113,8 @@ def test_threads_may_call_at_once_where_numba_lets_one_begin_loops():
     ],
 )
 def test_the_fake_has_nothing_of_linux(program):
-    assert _run("", "-c", program).returncode == 0
-    assert _run("darwin", "-c", program).returncode != 0
+    _run("", "-c", program)
+    assert _run("darwin", "-c", program, status=None).returncode != 0
 
 
 def test_the_harness_measures_on_a_faked_macos(tmp_path):
@@ -167,9 +164,7 @@ TARGETS = {
 def test_tiles_become_object_code_of_another_system(system):
     target, begin, unit, size_bytes, fused, least = TARGETS[system]
     program = ROOT / "tests" / "_support" / "tiles_elsewhere.py"
-    done = _run("", str(program), *target)
-    assert done.returncode == 0, done.stderr
-    tiles = [json.loads(line) for line in done.stdout.splitlines()]
+    tiles = [json.loads(line) for line in _printed("", str(program), *target).splitlines()]
     assert {tile["semiring"] for tile in tiles} == {"plus_times", "min_plus"}
     for tile in tiles:
         assert tile["object"].startswith(begin)
@@ -193,6 +188,18 @@ def emulated(tmp_path, monkeypatch):
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(program, "FOLDER", tmp_path)
 
+    class Process(subprocess.Popen):
+        """Its time is over as soon as the test begins that does not end."""
+
+        def wait(self, timeout=None):
+            while timeout > OF_AN_INTERRUPTION_S and self.poll() is None:
+                if (tmp_path / "has begun").exists():
+                    raise subprocess.TimeoutExpired(self.args, timeout)
+                time.sleep(0.05)
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["run.py", f"--into={tmp_path / 'results.json'}", *map(str, arguments)])
         return program.main(), json.loads((tmp_path / "results.json").read_text())
@@ -200,8 +207,10 @@ def emulated(tmp_path, monkeypatch):
     return run
 
 
+OF_AN_INTERRUPTION_S = 60
 TESTS = """
 import time
+from pathlib import Path
 import pytest
 
 def test_right():
@@ -215,7 +224,8 @@ def test_elsewhere():
     pytest.skip("no such [unit] here")
 
 def test_long():
-    time.sleep(300)
+    Path(__file__).with_name("has begun").touch()
+    time.sleep(600)
 """
 
 
@@ -226,7 +236,7 @@ def test_results_of_an_emulated_processor_are_kept_by_file(emulated, tmp_path):
     options = ["--rootdir", tmp_path, "-c", os.devnull]
     status, _ = emulated(second, "--processes=1", *options)
     assert status == 0
-    status, record = emulated(first, "--minutes=0.25", *options)
+    status, record = emulated(first, "--minutes=10", *options)
     assert status == 1
     assert record["files"][str(second)]["passed"] == 1
     ended = record["files"][str(first)]

@@ -9,13 +9,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests._support import processes
+from tests._support.processes import ROOT
 
 # A package of somebody else: one good backend, and one for each way in which a kernel goes bad.
 PLUG_INS = '''
@@ -216,18 +216,9 @@ def write_distribution(folder: Path, entries: dict[str, str], of: str = "backend
     return folder
 
 
-def python(*arguments: str, path: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     """Run an interpreter that sees `path` like installed packages, and the harness."""
-    environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"}
-    return subprocess.run(
-        [sys.executable, "-P", *arguments],
-        cwd=path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    return processes.python("-P", *arguments, cwd=path, status=None, PYTHONPATH=f"{path}{os.pathsep}{ROOT}")
 
 
 def listing(path: Path) -> dict[str, dict]:
@@ -387,15 +378,8 @@ def shown_backend(document):
 def test_the_file_that_a_document_shows_passes_the_rules_of_the_project(document, module):
     """As `make lint` looks at it where it is dropped."""
     for rules in (["check", "--quiet"], ["format", "--check", "--diff"]):
-        linted = subprocess.run(
-            [sys.executable, "-m", "ruff", *rules, "--stdin-filename", f"backends/cpu/{module}.py", "-"],
-            cwd=ROOT,
-            input=shown_backend(document),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert linted.returncode == 0, linted.stdout + linted.stderr
+        named = ["--stdin-filename", f"backends/cpu/{module}.py", "-"]
+        processes.python("-m", "ruff", *rules, *named, given=shown_backend(document))
 
 
 @pytest.mark.parametrize(("document", "module"), SHOWN)
@@ -507,5 +491,5 @@ def test_a_fork_beside_the_import_of_a_backend_that_compiles_goes_on(tmp_path):
     backend += "    name, step = 'out-compiles', 1\n    compute = staticmethod(multiply)\n"
     modules = {"out_plugins": PLUG_INS, "out_compiles": COMPILES + backend}
     write_distribution(tmp_path, {"compiles": "out_compiles"}, **modules)
-    answer = python("-c", FORKS, path=tmp_path, timeout=60)
+    answer = python("-c", FORKS, path=tmp_path)
     assert (answer.returncode, answer.stdout.split()) == (0, ["0"]), answer.stderr

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests._support.processes import ROOT, python
+
 FILE = """
 import pytest
 
@@ -33,10 +31,7 @@ def test_is_skipped():
 )
 def test_unlisted_skips_fail_the_session_of_ci_alone(tmp_path, reason, ci, status):
     (tmp_path / "test_planted.py").write_text(FILE.format(reason=reason))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests._support.skips", "-p", "no:cacheprovider"]
-    command += ["-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)]
-    environment = {name: value for name, value in os.environ.items() if name != "CI"} | {"PYTHONPATH": str(ROOT)}
-    environment |= {"CI": "true"} if ci else {}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == status, done.stdout + done.stderr
+    options = ["-q", "-p", "tests._support.skips", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", tmp_path]
+    own = {name: value for name, value in os.environ.items() if name != "CI"} | ({"CI": "true"} if ci else {})
+    done = python("-m", "pytest", *options, tmp_path, status=status, env=own, PYTHONPATH=str(ROOT))
     assert ("test_is_skipped: " in done.stdout) == (status == 1)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._support.processes import ROOT, run
 
 MODULE = """\
 import time
@@ -78,7 +77,7 @@ def commit(folder: Path) -> None:
 
 def git(folder: Path, *arguments: str) -> str:
     """Return what git says."""
-    return subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True).stdout
+    return run("git", "-C", folder, *arguments).stdout
 
 
 def environment(temporary: Path) -> dict[str, str]:

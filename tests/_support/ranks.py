@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from backends.distributed._job.launcher import mpiexec
+from tests._support.processes import PATIENCE_S, ROOT, eventually
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent
 MARK = "A_TEST_OF_RANKS"
 
@@ -31,7 +30,7 @@ def need_mpi() -> None:
 
 
 def run(
-    ranks: int, *program: str, timeout: float = 120, module: bool = True, **variables: str
+    ranks: int, *program: str, timeout: float = PATIENCE_S, module: bool = True, **variables: str
 ) -> subprocess.CompletedProcess:
     """Run a program of tests/_support on ranks, and return how it ended; fail if it does not within `timeout` seconds.
 
@@ -87,9 +86,6 @@ class Traces:
         """Return the command line of each marked process that runs."""
         return list(self.numbers().values())
 
-    def eventually_none(self, within_s: float = 10.0) -> None:
+    def eventually_none(self) -> None:
         """Fail unless all marked processes end."""
-        deadline = time.monotonic() + within_s
-        while running := self.processes():
-            assert time.monotonic() < deadline, running
-            time.sleep(0.02)
+        eventually(lambda: not self.processes())

@@ -1,6 +1,5 @@
 """The public calls with arrays of CuPy: where they compute, what they return, and how they say no; by a stand-in."""
 
-import subprocess
 import sys
 import types
 
@@ -14,6 +13,7 @@ from harness.tuning import static_order
 from tests._support.fake_arrays import Array, Cupy
 from tests._support.fake_backends import OnDevice
 from tests._support.planted_registry import plant_entries
+from tests._support.processes import python
 from tests.api.test_argk import by_definition
 
 
@@ -243,5 +243,4 @@ def test_host_arrays_load_no_cupy():
         "import sys, numpy as np; from harness import gemm; "
         "gemm(np.ones((2, 2)), np.ones((2, 2)), backend='cpu-naive', alpha=2); print('cupy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]
+    assert python("-c", program).stdout == "False\n"

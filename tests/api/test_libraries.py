@@ -1,6 +1,5 @@
 """Arrays of any library in the public calls: no copy in, none out, what they return, and how they say no."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -28,6 +27,7 @@ from harness.plan import Plan
 from harness.proof.reference import product
 from tests._support import shelf
 from tests._support.planted_registry import entry_of, plant_entries
+from tests._support.processes import python
 
 
 class Spy(Backend):
@@ -496,5 +496,4 @@ def test_other_libraries_are_not_loaded():
         "gemm(np.ones((2, 2)), [[1, 2], [3, 4]], backend='cpu-numpy')\n"
         "print(*(name for name in ('torch', 'jax', 'cupy') if name in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert python("-c", program).stdout.split() == []

@@ -1,11 +1,8 @@
 """What a mixed product is to `gemm` and Problem: dtypes that fit, records, refusals."""
 
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from operator import mul
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -18,8 +15,8 @@ from harness.proof.verify import verify
 from harness.run import task
 from harness.semiring import Semiring
 from tests._support.mixed_products import assert_right
+from tests._support.processes import python
 
-ROOT = Path(__file__).resolve().parents[2]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -69,7 +66,7 @@ class TestProblem:
             "x = np.ones((2, 2), np.int8); print(gemm(x, x, dtype='int32').dtype);"
             "Problem.from_json({'m': 1, 'n': 1, 'k': 1, 'dtype': 'float32', 'operand_dtype': 'bfloat16'})"
         )
-        done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = python("-c", program, status=1)
         assert done.stdout.split() == ["4", "int32"]
         assert "bfloat16 needs the package ml_dtypes" in done.stderr
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -17,6 +15,7 @@ from harness.stats import verdict
 from harness.timing.measure import Measurement
 from harness.timing.warmup import WarmUp
 from tests._support import planted_project as planted
+from tests._support.processes import python
 
 PROBLEM = Problem(16, 16, 16)
 
@@ -52,15 +51,8 @@ def bench(tmp_path_factory):
 
     def run(*arguments):
         storage = ("--benchmark-storage", "kept", "--benchmark-save-data", "--benchmark-only")
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *storage, *arguments],
-            cwd=folder,
-            env=planted.environment(folder),
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+        options = ("-p", "no:cacheprovider", "-rA", *storage, *arguments)
+        return python("-m", "pytest", *options, cwd=folder, env=planted.environment(folder), status=None)
 
     return run, folder / "kept"
 

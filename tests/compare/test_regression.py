@@ -6,7 +6,6 @@ import dataclasses
 import json
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -23,6 +22,7 @@ from harness.run.process.other_trees import full_name
 from harness.stats.verdict import Verdict
 from tests._support import planted_project as planted
 from tests._support.planted_store import read_cell
+from tests._support.processes import eventually, run
 
 PROBLEM = Problem(16, 16, 16)
 SMALL = ("--preset", "smoke", "--problem", "plus_times float64 16")
@@ -40,15 +40,8 @@ def project(tmp_path):
 
 def compare(project, *arguments):
     (project.parent / "temporary").mkdir(exist_ok=True)
-    answer = subprocess.run(
-        planted.command("bench-compare", *arguments, *SMALL, "--results", str(project.parent / "results")),
-        cwd=project,
-        env=planted.environment(project.parent / "temporary"),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    command = planted.command("bench-compare", *arguments, *SMALL, "--results", str(project.parent / "results"))
+    answer = run(*command, cwd=project, env=planted.environment(project.parent / "temporary"), status=None)
     assert "Traceback" not in answer.stderr, answer.stderr
     return answer
 
@@ -94,7 +87,7 @@ def test_an_equal_tree_is_no_regression(project):
 def test_the_base_is_removed_however_the_user_ends_it(project, number):
     process = _started(project)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 128 + number, stderr
     assert "interrupted" in stderr
     assert leftovers(project) == []
@@ -103,7 +96,7 @@ def test_the_base_is_removed_however_the_user_ends_it(project, number):
 def test_what_kill_9_leaves_the_next_use_removes(project):
     process = _started(project)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert leftovers(project)
     Repository(project).remove_leftovers()
     assert leftovers(project) == []
@@ -120,11 +113,7 @@ def _started(project):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list((project.parent / "temporary").glob(f"{PREFIX}*/tree/planted.py")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: list((project.parent / "temporary").glob(f"{PREFIX}*/tree/planted.py")), process)
     return process
 
 

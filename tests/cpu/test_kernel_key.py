@@ -1,7 +1,6 @@
 """The key of a kept kernel, part by part: what it depends on, and what it does not."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from backends.cpu._cache.key import Uncertain, kernel_builder, name_of
 from backends.cpu._ladder import scalar_tile
 from harness import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
 from harness.semiring.operations import Constant
+from tests._support.processes import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = str(ROOT / "backends" / "cpu" / "_made_up.py")
 BUILDER = """
 def build(*given):
@@ -181,8 +180,7 @@ def project(tmp_path_factory):
 
 
 def run(program, project, *arguments):
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout.split()
+    return python("-c", program, *arguments, cwd=project).stdout.split()
 
 
 def test_an_edit_makes_another_digest_if_it_is_of_the_kernels(project):

@@ -2,11 +2,7 @@
 
 import dataclasses
 import itertools
-import os
-import subprocess
-import sys
 import tracemalloc
-from pathlib import Path
 
 import hypothesis
 import ml_dtypes
@@ -35,9 +31,9 @@ from tests._support.mixed_products import (
     compute,
 )
 from tests._support.planted_kernels import compile_anew
+from tests._support.processes import python
 from tests._support.simd_products import LAYOUTS, lay_out
 
-ROOT = Path(__file__).resolve().parents[2]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 BACKEND = registry.find("cpu-mixed")
 every_way = pytest.mark.parametrize("way", WAYS, ids=str)
@@ -239,11 +235,7 @@ LESSER = {"portable": [], "avx2": AVX2, "avx512": [*AVX2, "avx512f", "avx512bw",
 
 class TestProcesses:
     def run(self, *which, **environment):
-        command = [sys.executable, "-m", "tests._support.mixed_products", *which]
-        given = {**os.environ, **environment}
-        done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=250, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
+        return python("-m", "tests._support.mixed_products", *which, **environment).stdout.split()
 
     def test_nothing_outside_the_operands_is_read(self):
         count, *ways = self.run()

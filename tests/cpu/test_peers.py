@@ -3,8 +3,6 @@
 import itertools
 import platform
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from harness.dtypes import named_dtype
 from harness.operands import poison
 from harness.proof.verify import verify
 from tests._support.pairs import pairs
+from tests._support.processes import python
 
 BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-torch", "cpu-openblas")
 PEERS = (*BLAS, "cpu-tropical-gemm")
@@ -100,8 +99,7 @@ print(count() - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
 @pytest.mark.parametrize("name", installed(PEERS[-1:]))
 def test_a_product_of_tropical_gemm_needs_no_new_pages(name):
-    answer = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, timeout=120, check=True)
-    assert int(answer.stdout) < 100
+    assert int(python("-c", FAULTS).stdout) < 100
 
 
 @pytest.mark.parametrize("name", installed(PEERS))

@@ -7,13 +7,9 @@ the tile of cpu-simd is compiled in this process: Numba has no part in it.
 from __future__ import annotations
 
 import functools
-import os
 import platform
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import llvmlite.binding as llvm
 import numba
@@ -28,6 +24,7 @@ from backends.cpu._vector.operators import operations
 from backends.cpu._vector.unit import UNITS
 from harness import Semiring
 from tests._support.pairs import pairs
+from tests._support.processes import python
 
 pytestmark = [
     pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="there is no assembly"),
@@ -35,7 +32,6 @@ pytestmark = [
 ]
 of_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="assembly of x86")
 
-ROOT = Path(__file__).resolve().parents[2]
 AVX2 = "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt"
 PROCESSORS = {
     "portable": ("x86-64", ""),
@@ -104,17 +100,7 @@ def run(processor: str, what: str) -> str:
     program = (
         f"from tests.cpu.test_registers import *\nfor name, loop in {what}().items(): print(name, loop, sep='\\n')"
     )
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return finished.stdout
+    return python("-c", program, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features).stdout
 
 
 @of_x86
@@ -229,13 +215,4 @@ for semiring, dtype in tests.OF_A_PAIR:
 
 @pytest.mark.parametrize("bits", (256, 512))
 def test_a_tile_of_sve_of_fixed_length_would_too(bits):
-    finished = subprocess.run(
-        [sys.executable, "-c", OF_SVE.format(bits=bits)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert len(finished.stdout.splitlines()) == len(OF_A_PAIR)
+    assert len(python("-c", OF_SVE.format(bits=bits)).stdout.splitlines()) == len(OF_A_PAIR)

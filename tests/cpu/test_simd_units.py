@@ -1,14 +1,11 @@
 """cpu-simd on processors that this one is not: Numba is told in a process of its own that features are missing."""
 
-import os
 import platform
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._support.processes import python
+
 X86 = platform.machine() in ("x86_64", "AMD64")
 
 # What Numba is told of the processor, and the units that are left. "generic" alone is the base of the architecture.
@@ -36,14 +33,5 @@ for semiring, dtype, mr, nv in forms:
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_a_lesser_processor_has_fewer_units_and_right_products(processor):
     name, _, features = processor.partition(" ")
-    finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
+    finished = python("-c", PROGRAM, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features)
     assert finished.stdout.split() == PROCESSORS[processor]

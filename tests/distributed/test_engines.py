@@ -6,9 +6,7 @@ On a machine with one GPU several ranks share it, which all engines but NCCL all
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,20 +19,16 @@ from harness.errors import Declined, PlanError
 from harness.machine import detect
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-
-ROOT = Path(__file__).parents[2]
+from tests._support.processes import ROOT
+from tests._support.processes import run as start
 
 
 def run(ranks: int, *arguments: str, program: str = "gpu_ranks") -> str:
     """Run the program of a rank on so many, and return what it printed; it must end well."""
     module = f"tests._support.{program}"
     command = [str(launcher.mpiexec()), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
-    environment = {**launcher.PERMISSIONS, **os.environ, "PYTHONPATH": str(ROOT), "NCCL_NVLS_ENABLE": "0"}
-    done = subprocess.run(
-        [*command, *arguments], check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    own = {**launcher.PERMISSIONS, **os.environ}
+    return start(*command, *arguments, env=own, PYTHONPATH=str(ROOT), NCCL_NVLS_ENABLE="0").stdout
 
 
 @pytest.mark.parametrize(("ranks", "order"), [(1, "newest"), (3, "fake"), (4, "newest")])

@@ -13,8 +13,8 @@ from tests._support import ranks
 
 pytestmark = pytest.mark.mpi
 
-# From a fault to the end of all processes. Imports before it take longer on a busy machine, and are not counted.
-WITHIN_S = 10
+# From a fault to the end of all processes, on a busy machine. What hangs would take all the time of the test.
+WITHIN_S = 60
 # What is wrong on rank 1 alone, and what is printed about it.
 FAULTS = {
     "raises": "ZeroDivisionError: planted",
@@ -66,7 +66,7 @@ def ended(*faults: str, count: int = 2, **options: object):
     """Run the program with faults; return how it ended, having seen that it left nothing."""
     traces = ranks.Traces()
     answer = ranks.run(count, "rank_faults.py", *faults, **traces.variables, **options)
-    traces.eventually_none(2)
+    traces.eventually_none()
     ended_at = time.monotonic()
     lines = [line.split() for line in answer.stdout.splitlines()]
     told = {what: [line[1] for line in lines if line[:1] == [what]] for what in ("opened", "begun")}

@@ -24,6 +24,7 @@ from harness.interface import prepare
 from harness.operands import Operands
 from harness.problem import Problem
 from tests._support import planted_ranks, ranks
+from tests._support.processes import eventually
 
 pytestmark = pytest.mark.mpi
 
@@ -183,7 +184,7 @@ def test_a_failing_rank_is_one_exception_and_the_next_product_is_computed(how, c
     x, told = np.arange(36).reshape(6, 6), tmp_path / "time of the fault"
     with pytest.raises(RankFailed, match=cause):
         harness.gemm(x, x, semiring=planted_ranks.semiring(how, str(told)), backend="dist-2d", threads=2)
-    assert time.monotonic() - float(told.read_text()) < 10
+    assert time.monotonic() - float(told.read_text()) < 60
     assert np.array_equal(harness.gemm(x, x, backend="dist-2d", threads=2), x @ x)
 
 
@@ -192,7 +193,7 @@ def test_ranks_that_were_killed_while_they_waited_are_replaced():
     harness.gemm(x, x, backend="dist-2d", threads=2)
     (running,) = (one for one in jobs._jobs.values() if one.shape.ranks == 2)
     os.kill(running.pids[1], signal.SIGKILL)
-    running._process.wait(10)
+    running._process.wait(60)
     assert np.array_equal(harness.gemm(x, x, backend="dist-2d", threads=2), x @ x)
 
 
@@ -228,14 +229,11 @@ def test_a_run_that_is_stopped_has_waited_for_its_ranks(number, tmp_path):
     temporary.mkdir()
     command = [sys.executable, "-m", "harness", "run", "dist_volume", "--preset", "smoke", "--results", str(tmp_path)]
     with ranks.started(command, TMPDIR=str(temporary), **traces.variables) as process:
-        deadline = time.monotonic() + 60
-        while sum("_job.rank" in line for line in traces.processes()) < 3:  # the launcher's line has it too
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        # the launcher's line has it too
+        eventually(lambda: sum("_job.rank" in line for line in traces.processes()) >= 3, process)
         running = traces.numbers()
         process.send_signal(number)
-        assert process.wait(20) == 128 + number
+        assert process.wait(60) == 128 + number
         left = {pid: line for pid, line in running.items() if pid != process.pid and Path(f"/proc/{pid}").exists()}
         assert left == {}, "running, or ended and not waited for"
         assert traces.processes() == []

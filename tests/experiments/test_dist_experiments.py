@@ -2,9 +2,6 @@
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,19 +13,15 @@ from harness.errors import Declined, VerificationError
 from harness.experiment import PRESETS
 from harness.problem import Problem
 from tests._support.planted_rank_cells import TWO_GPUS
+from tests._support.processes import python
 from tests._support.synthetic import MACHINE
 
 EXPERIMENTS = {name: found for name, found in load_all().items() if name.startswith("dist_")}
-RUN_S = 900
 
 
 def harness_run(folder, *names, **environment):
     """Run experiments as a user does; return their cells by experiment."""
-    command = [sys.executable, "-m", "harness", "run", *names, "--preset", "smoke", "--results", str(folder)]
-    answer = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=RUN_S, check=False
-    )
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    python("-m", "harness", "run", *names, "--preset", "smoke", "--results", folder, **environment)
     files = {path.stem: path.read_text(encoding="utf-8").splitlines() for path in folder.glob("*/smoke/dist_*.jsonl")}
     return {name: [cell for cell in map(json.loads, files[name]) if cell["kind"] == "cell"] for name in names}
 
@@ -67,7 +60,6 @@ ALSO = {
 }
 
 
-@pytest.mark.timeout(RUN_S)
 @pytest.mark.skipif(ranks.missing() is not None, reason=str(ranks.missing()))
 def test_each_runs_and_every_time_is_of_a_proven_result(subtests, tmp_path):
     for name, cells in harness_run(tmp_path, *EXPERIMENTS).items():  # one run: processes and jobs of ranks live on

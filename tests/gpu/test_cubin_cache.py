@@ -6,19 +6,16 @@ The compiler is a fake, so these tests need neither NVRTC nor a GPU.
 import collections
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import types
-from pathlib import Path
 
 import pytest
 
 from backends import _kernel_files
 from backends.gpu._cuda import kernel_files, nvrtc
 from backends.gpu._cuda.nvrtc import Compiled
+from tests._support.processes import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 CUBIN = bytes(range(256)) * 4  # zero bytes among them
 FILES = [path for path in kernel_files.FOLDER.rglob("*") if path.suffix in (".cu", ".cuh")]
 
@@ -73,7 +70,7 @@ def jobs_of(*numbers):
 
 
 def test_kernels_of_a_product_are_compiled_at_once_and_each_once(compiled, processors, monkeypatch):
-    met, compile_source = threading.Barrier(6, timeout=20), nvrtc.compile_source
+    met, compile_source = threading.Barrier(6, timeout=120), nvrtc.compile_source
 
     def compile_together(*arguments):
         met.wait()  # breaks unless all are compiled at the same time
@@ -212,6 +209,4 @@ from backends.gpu._cuda import kernel_files
 from backends.gpu._made_up import raw
 print(raw.FOLDER == kernel_files.FOLDER, raw.assemble("tiled", ()) == kernel_files.assemble("tiled", ()))
 """
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "True"]
+    assert python("-c", program, cwd=tmp_path).stdout == "True True\n"

@@ -1,8 +1,5 @@
 """The SIMT kernels of the tables in tuning_gpu, compiled for the chips they are for; what they take is bounded."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -12,6 +9,7 @@ from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem
+from tests._support.processes import python
 from tests.gpu.on_cpu import RUNGS, needs_nvrtc
 
 pytestmark = pytest.mark.no_cover
@@ -219,8 +217,7 @@ with ThreadPoolExecutor(4) as pool:
     sources = [f'extern "C" __global__ void f(int* x) {{ *x = {i}; }}' for i in range(4)]
     print(len(list(pool.map(lambda source: compile_source(source, "f.cu", "sm_90"), sources))))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["4"], done.stderr
+    assert python("-c", program).stdout == "4\n"
 
 
 VECTOR_KINDS = (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16"))

@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import site
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 
 from backends.cpu.libraries import mkl
 from harness.surroundings import is_there
+from tests._support.processes import run
 
-ROOT = Path(__file__).resolve().parents[2]
 TOO_LONG = "/" + "x" * 300
 # The rights of root by which it may search every folder: a process of root must give them up for this test.
 RIGHTS = "-dac_override,-dac_read_search"
@@ -52,6 +51,4 @@ def test_gemm_in_a_home_that_may_not_be_searched(tmp_path: Path) -> None:
     named = ("GEMM_HARNESS_CACHE", "GEMM_HARNESS_TUNED", "XDG_CACHE_HOME", "XDG_DATA_HOME")
     environment = {name: value for name, value in os.environ.items() if name not in named} | {"HOME": str(closed)}
     given_up = ["setpriv", f"--bounding-set={RIGHTS}", f"--inh-caps={RIGHTS}"] if os.geteuid() == 0 else []
-    command = [*given_up, sys.executable, "-W", "error", "-c", PROGRAM]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert run(*given_up, sys.executable, "-W", "error", "-c", PROGRAM, env=environment).stderr == ""

@@ -1,12 +1,10 @@
 """Subinterpreters, and threads beside the main one: they may not handle signals, and no error of Python says so."""
 
-import os
-import subprocess
-import sys
 import threading
 
 from harness.run import ending
 from harness.surroundings import interrupts_held
+from tests._support.processes import python
 
 # Python 3.13 renamed the module, and 3.12 on can have several locks, which NumPy refuses.
 IN_A_SUBINTERPRETER = """
@@ -37,9 +35,7 @@ for options in ({}, {"semiring": "min_plus"}, {"threads": 1, "backend": "cpu-pac
 
 def test_a_product_in_a_subinterpreter_is_refused_and_does_not_hang():
     # with threads of OpenBLAS the end of Python waits for ever, where NumPy alone was imported there too
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", IN_A_SUBINTERPRETER]
-    answer = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=environment)
+    answer = python("-c", IN_A_SUBINTERPRETER, OPENBLAS_NUM_THREADS="1")
     refused = "products cannot be computed in a subinterpreter"
     assert answer.stdout.splitlines() == ["interrupts_held", "raising", "delayed", *[refused] * 3], answer.stderr
 

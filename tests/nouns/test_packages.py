@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._support.processes import ROOT, python
 
 PRODUCT = "import numpy as np; from harness import gemm; gemm(np.eye(3), np.eye(3))"
 LIST = "from harness.catalogue import load_all; load_all()"
@@ -27,7 +24,7 @@ def test_a_module_of_the_program_that_hides_one_of_the_harness_is_named(name: st
     package = name.partition("/")[0].removesuffix(".py")
     program = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; "
     program += PRODUCT if package == "backends" and not is_list else LIST
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    done = python("-c", program, status=1)
     message = done.stderr[done.stderr.rindex("another module called") :]
     assert message.splitlines()[:3] == [
         f"another module called '{package}' hides that of the harness",
@@ -42,10 +39,8 @@ def test_folders_of_the_user_hide_nothing_from_the_command_line(tmp_path: Path) 
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('imported')")
     places = ["--results", "r", "--figures", "f", "--allow-dirty"]
-    command = [sys.executable, "-m", "harness", "run", "ladder", "--preset", "smoke", "--only", "cpu-naive", *places]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = ["-m", "harness", "run", "ladder", "--preset", "smoke", "--only", "cpu-naive", *places]
+    done = python(*command, cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert f"{tmp_path / 'backends'} is another folder than that of the harness" in done.stderr
     assert "entry point of the group gemm_harness.backends" in done.stderr
     assert re.search(r"^results go to r/\S+/smoke$", done.stderr, re.MULTILINE)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from harness import Problem, ProblemError, Semiring
+from tests._support.processes import python
 
 
 def test_defaults_are_an_ordinary_product_of_doubles() -> None:
@@ -147,8 +146,7 @@ def test_record_makes_an_equal_problem() -> None:
 def test_bfloat16_is_known_by_name_whoever_has_imported_it() -> None:
     pytest.importorskip("ml_dtypes")
     make = "from harness import Problem; print(Problem(2, 2, 2, dtype='float32', operand_dtype='bfloat16').input_dtype)"
-    command = [sys.executable, "-c", make]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "bfloat16\n"
+    assert python("-c", make).stdout == "bfloat16\n"
 
 
 def test_lines_are_rows_or_columns_as_they_lie() -> None:

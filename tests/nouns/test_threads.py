@@ -1,19 +1,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np  # noqa: F401 its pool is one of those that are set
 import pytest
 
 from harness import threads
 from harness.errors import ProblemError
+from tests._support.processes import python
 
-ROOT = Path(__file__).resolve().parents[2]
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -32,17 +29,7 @@ PRODUCTS = {"several threads": "", "a limit": ", threads=2"}
 @pytest.mark.parametrize("how", PRODUCTS.values(), ids=PRODUCTS)
 def test_a_threading_layer_that_numba_cannot_load_is_named_with_the_cure(how):
     program = f"import numpy as np; from harness import gemm; gemm(np.ones((300, 300)), np.ones((300, 300)){how})"
-    environment = {**os.environ, "NUMBA_THREADING_LAYER": "nonsense"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 1
+    done = python("-c", program, status=1, NUMBA_THREADING_LAYER="nonsense")
     message = done.stderr[done.stderr.rindex("BackendUnavailable: ") :]
     assert "  got       nonsense: The threading layer requested 'nonsense' is unknown to Numba." in message
     assert "  fix       unset NUMBA_THREADING_LAYER" in message
@@ -75,12 +62,10 @@ assert np.array_equal(harness.gemm(x, x, backend="cpu-numpy"), x @ x)
 
 @pytest.mark.parametrize("number", ["0", "-1"])
 def test_a_number_of_threads_that_numba_refuses_is_said_by_every_entry_point(number):
-    environment = {**os.environ, "NUMBA_NUM_THREADS": number}
-    program = [sys.executable, "-c", REFUSED]
-    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    done = python("-c", REFUSED, NUMBA_NUM_THREADS=number)
     what = "backend 'cpu-simd' cannot be loaded; import failed: ValueError: Number of threads specified must be > 0."
     assert done.stdout.splitlines() == [f"{what}; correct or unset NUMBA_NUM_THREADS"] * 9, done.stdout
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
 
 
 # What Python says where there is no /dev/shm, or nothing may be written there.
@@ -96,9 +81,7 @@ assert gemm(np.ones((300, 300)), np.ones((300, 300)), threads=%d)[0, 0] == 300
 
 
 def test_a_machine_without_shared_memory_computes_and_numba_warns_of_nothing():
-    program = [sys.executable, "-W", "error", "-c", WITHOUT_SEMAPHORES % CORES]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python("-W", "error", "-c", WITHOUT_SEMAPHORES % CORES).stderr == ""
 
 
 def test_the_old_numbers_come_back_after_an_exception():

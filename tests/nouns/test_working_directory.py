@@ -1,16 +1,13 @@
 """Where the working directory has been removed, libraries get another one while they need it."""
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from harness.surroundings import working_directory
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests._support.processes import ROOT, python
 
 
 @pytest.fixture
@@ -96,7 +93,4 @@ except FileNotFoundError:
 
 
 def test_gemm_computes_compiles_and_finds_all_backends_there():
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (0, "right\n"), done.stdout + done.stderr
+    assert python("-c", PROGRAM, PYTHONPATH=str(ROOT)).stdout == "right\n"

@@ -2,9 +2,6 @@
 
 import dataclasses
 import errno
-import os
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -19,9 +16,9 @@ from harness.report.figures import drawing, fields, panels, sheet
 from harness.report.figures.chart import Chart
 from harness.report.figures.sheet import Sheet, styled
 from tests._support.charts import charts
+from tests._support.processes import python
 from tests._support.synthetic import MACHINE, cells
 
-ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = load_all()
 DRAWN = [
     *("ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "intensity", "workloads"),
@@ -78,8 +75,7 @@ def test_figures_are_the_same_bytes_in_every_process(tmp_path):
     drawn = []
     for seed in ("1", "2"):  # of the hashes of texts, and so of the order of sets
         folder = tmp_path / seed
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run([sys.executable, "-c", DRAWING, folder], cwd=ROOT, env=environment, check=True)
+        python("-c", DRAWING, folder, PYTHONHASHSEED=seed)
         drawn.append([path.read_bytes() for path in sorted(folder.iterdir())])
     assert drawn[0] == drawn[1] != []
 
@@ -93,8 +89,7 @@ def test_drawing_leaves_matplotlib_as_it_was(tmp_path):
 def test_pyplot_and_measuring_are_not_imported():
     modules = ("matplotlib.pyplot", "harness.timing.measure")
     code = f"import sys, harness.report.figures.drawing; print([m for m in {modules} if m in sys.modules])"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
+    assert python("-c", code).stdout == "[]\n"
 
 
 def test_a_figure_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
 from tests._support.misbehaving_backends import CLUES
+from tests._support.processes import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 GOOD = ("out-good", "also good")
 
 RUN_ALL = """
@@ -62,17 +60,8 @@ def tree(tmp_path) -> Path:
 def found(tree, tmp_path) -> dict[tuple[int, str], dict]:
     """Return the record of every cell of one run with all of them, by n and contender."""
     results, bomb, mark = tmp_path / "results", tree / "bomb", uuid.uuid4().hex
-    environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", "BOMB": str(bomb), "A_TEST": mark}
-    answer = subprocess.run(
-        [sys.executable, "-P", "-c", RUN_ALL, str(results), "out-good", *CLUES],
-        cwd=tree,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
+    environment = {"PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", "BOMB": str(bomb), "A_TEST": mark}
+    answer = python("-P", "-c", RUN_ALL, results, "out-good", *CLUES, cwd=tree, **environment)
     assert processes_with("A_TEST", mark) == []
     assert not bomb.exists()
     (line,) = answer.stdout.splitlines()

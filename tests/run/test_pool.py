@@ -73,7 +73,7 @@ def test_the_processes_that_a_worker_has_started_count_as_its_own(pool):
         pool._idle_bytes = held[second.mark] + SIZE // 2
         pool.processes(SLOTS[2:3])
         assert (first.is_alive, second.is_alive) == (False, True)
-        assert holder.wait(10) != 0, "what it has started ends with it"
+        assert holder.wait(60) != 0, "what it has started ends with it"
 
 
 def test_what_detached_itself_while_a_worker_ended_has_been_waited_for(pool):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from harness.run import provenance
 from harness.store.schema import UNKNOWN
 from harness.store.store import Store
 from tests._support.planted_store import MACHINE, begun, cell, done
+from tests._support.processes import run
 
 FILES = (
     *("harness/__init__.py", "backends/cpu/naive.py", "backends/gpu/tiled.cu", "experiments/ladder.py", "Makefile"),
@@ -27,7 +27,7 @@ MINE = "backends/cpu/mine.py"
 
 def git(folder: Path, *arguments: str) -> str:
     name = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-    return subprocess.run(["git", *name, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+    return run("git", *name, *arguments, cwd=folder).stdout
 
 
 def forget() -> None:
@@ -249,19 +249,13 @@ def test_a_machine_without_results_is_an_error_that_says_which_have_some(two_mac
 
 def test_make_experiments_writes_results_of_ones_own_and_make_figures_those_that_are_published():
     def commands(target: str, *variables: str) -> list[str]:
-        answer = subprocess.run(
-            ["make", "--dry-run", "--no-print-directory", target, *variables],
-            cwd=provenance.ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        answer = run("make", "--dry-run", "--no-print-directory", target, *variables)
         return [line for line in answer.stdout.splitlines() if "-m harness" in line]
 
-    run, report = commands("experiments", "PRESET=smoke")
-    assert "--draw" in run
+    ran, report = commands("experiments", "PRESET=smoke")
+    assert "--draw" in ran
     assert "--machine this" in report
-    assert not any(option in line for line in (run, report) for option in ("--results", "--allow-dirty"))
+    assert not any(option in line for line in (ran, report) for option in ("--results", "--allow-dirty"))
     for target in ("experiments", "run"):
         assert all(PUBLISHED in line for line in commands(target, "PUBLISH=1")), target
         assert not any(PUBLISHED in line for line in commands(target)), target

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,9 @@ from harness.run.trial import Patience
 from harness.store import schema
 from harness.store.store import Cell, Store
 from tests._support.fake_queue import LAUNCH_NS, TOLD
+from tests._support.processes import ROOT, eventually
 
 TASKS = "tests._support.planted_tasks:"
-ROOT = Path(__file__).parents[2]
 BUDGET = Budget(rounds=2, seconds=20.0, sample_ms=0.0)
 
 
@@ -462,8 +461,7 @@ def test_a_run_that_was_killed_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.run.provenance.source_digest", lambda: "same")
     with subprocess.Popen([sys.executable, "-c", ENDLESS_RUN, tmp_path], cwd=ROOT) as process:
         file = tmp_path / detect().slug / "smoke" / "planted.jsonl"
-        while process.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") > 5):
-            time.sleep(0.01)
+        eventually(lambda: file.exists() and file.read_bytes().count(b"\n") > 5, process)
         os.kill(process.pid, signal.SIGKILL)
     recorded = {cell.axes["n"] for cell in Store(file.parent).cells()}
     summary = run(tmp_path, experiment(*(case("good", n=n) for n in range(max(recorded) + 2))))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from harness.run.process import WorkerFailed, WorkerProcess, call_all
 from harness.run.process.pool import Pool, Slot
 from harness.run.trial import Entrant
 from harness.run.worker import MEMORY_FRACTION, MOST_PRINTED
+from tests._support.processes import eventually
 
 TASKS = "tests._support.planted_tasks:"
 PATIENCE = 60.0
@@ -43,11 +43,7 @@ def is_running(pid: int) -> bool:
 
 
 def eventually_gone(pid: int) -> bool:
-    for _ in range(500):
-        if not is_running(pid):
-            return True
-        time.sleep(0.02)
-    return False
+    return eventually(lambda: not is_running(pid))
 
 
 def test_a_good_task_is_prepared_proven_sampled_and_released(worker):
@@ -140,12 +136,7 @@ def test_the_reason_holds_only_the_end_of_what_was_printed(worker):
 
 def test_a_process_is_stopped_while_it_has_nothing_to_do(worker):
     pid = prepare(worker, "good")["plan"]["pid"]
-    for _ in range(100):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        if state == "T":
-            return
-        time.sleep(0.02)
-    pytest.fail(f"state {state}")
+    eventually(lambda: state_of(Path(f"/proc/{pid}/stat")) == "T")
 
 
 def test_calls_are_made_together_and_answered_each(worker):

@@ -9,8 +9,6 @@ import json
 import multiprocessing
 import os
 import resource
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,6 +18,7 @@ import pytest
 from harness.errors import StoreError
 from harness.store.journal import Journal
 from harness.store.schema import SCHEMA
+from tests._support.processes import python
 
 
 @pytest.fixture
@@ -233,10 +232,7 @@ def test_a_limit_of_the_system_that_cuts_a_write_in_two_leaves_nothing_half_writ
     """The kernel's own partial write: 1000 bytes of it are taken, and then no more."""
     journal.append([numbered(1)])
     before = journal.path.read_bytes()
-    said = subprocess.run(
-        [sys.executable, "-c", LIMITED, journal.path], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert "too large" in said.stdout
+    assert "too large" in python("-c", LIMITED, journal.path).stdout
     assert journal.path.read_bytes() == before
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1000
 

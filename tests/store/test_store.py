@@ -8,7 +8,6 @@ import math
 import re
 import shlex
 import shutil
-import subprocess
 import tracemalloc
 from pathlib import Path
 
@@ -25,8 +24,7 @@ from harness.store.schema import OLDEST, SCHEMA
 from harness.store.store import Cell, Store
 from tests._support import tracked
 from tests._support.planted_store import MACHINE, begun, cell, done, fill
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests._support.processes import ROOT, run
 
 
 @pytest.fixture
@@ -561,7 +559,7 @@ def join(theirs: Path, ours: Path) -> None:
     """Add the results of another checkout by the command that the documentation gives."""
     (command,) = re.findall(r"^find .*jsonl.*$", (ROOT / "docs" / "store.md").read_text(), re.MULTILINE)
     command = command.replace('"$OLDPWD/measured/results"', shlex.quote(str(ours)))
-    subprocess.run(["sh", "-c", command], cwd=theirs, check=True)
+    run("sh", "-c", command, cwd=theirs)
 
 
 def test_results_of_another_checkout_can_be_appended_again_and_again(tmp_path):
@@ -597,7 +595,7 @@ def test_version_control_joins_what_two_branches_have_appended(tmp_path):
             "-c",
             "commit.gpgsign=false",
         ]
-        subprocess.run(["git", *own, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        run("git", *own, *arguments, cwd=tmp_path)
 
     folder = tmp_path / "experiments" / "results" / "machine" / "quick"
     shutil.copy(ROOT / ".gitattributes", tmp_path)
