@@ -45,7 +45,7 @@ def test_a_template_is_what_its_sizes_are_described_by(monkeypatch, name, kind, 
     like = Problem(
         9, 9, 9, SEMIRINGS[semiring], np.dtype(dtype), operand_dtype=narrow and np.dtype(narrow), layout=order + "C"
     )
-    for number in range(150):
+    for number in range(60):
         m, n, k = (int(x) for x in rng.integers(1, (60, 400, 3000)[number % 3], 3))
         problem = like.laid_out(order + "C", m=m, n=n, k=k)
         sides, gap, matrices = {"a": (m, k), "b": (k, n), "out": (m, n)}, int(rng.choice([0, 0, 1, 4])), []
@@ -63,7 +63,7 @@ def test_a_template_is_what_its_sizes_are_described_by(monkeypatch, name, kind, 
             assert of_self is None
             assert launches(found) == launches(PackedProgram(described, itemsizes))
             hits += 1
-    assert hits >= 100
+    assert hits >= 40
 
 
 class TestSymbols:

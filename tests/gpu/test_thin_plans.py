@@ -97,8 +97,8 @@ def test_every_plan_is_legal(monkeypatch, name, dtype, has_wgmma):
             RUNGS[name].program(chosen, *matrices)
 
 
-HALF_SIZES = ((64, 128), (64, 256), (8, 64), (16, 128), (40, 192), (48, 128), (48, 256), (64, 48), (128, 16), (128, 96))
-# The narrowest of each kind; the others differ in numbers alone.
+HALF_SIZES = ((64, 256), (8, 64), (40, 192), (48, 128), (64, 48), (128, 16))
+# The narrowest and the widest of each kind; the others differ in numbers alone.
 COMPILED = [
     ("gpu-tuned", "float32", None, thin_tiles.SIMT_4.tiles, ((8, 128), (128, 16), (96, 96))),
     ("gpu-tensor-core", "float64", None, thin_tiles.DOUBLE.tiles, ((48, 64), (128, 8))),
