@@ -62,7 +62,11 @@ def run(name: str, options: list[str], until: float) -> dict[str, Any]:
     command = [FOLDER / "python", "-m", "pytest", "-v", "-rs", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["--timeout=3600", *options, name]
     environment = {**os.environ, "GEMM_HARNESS_CACHE": str(FOLDER / "kernels"), "PYTHONPATH": str(ROOT)}
-    environment |= {"PYTHONPYCACHEPREFIX": str(FOLDER / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+    environment |= {
+        "PYTHONPYCACHEPREFIX": str(FOLDER / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "TEST_PATIENCE_S": "3000",
+    }
     log = FOLDER / "logs" / f"{name.replace('/', '.')}.txt"
     log.parent.mkdir(exist_ok=True)
     with log.open("w", encoding="utf-8") as output:
