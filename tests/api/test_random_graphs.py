@@ -7,20 +7,20 @@ from harness.machine import detect
 from harness.paths import closure
 from tests._support.graphs import assert_trees, closure_by_definition, random_graph
 
-SIGNED = ("float64", "float32", "int8", "int16", "int32", "int64")
+# Compiling is what costs: one semiring in every dtype, the others in one dtype of each kind, of widths in turn.
 KINDS = [
-    *(("min_plus", dtype) for dtype in (*SIGNED, "float16", "uint8", "uint16")),
-    *(("max_plus", dtype) for dtype in SIGNED),
-    *(("max_min", dtype) for dtype in ("float64", "float32", "int16", "uint8")),
-    *(("min_max", dtype) for dtype in ("float64", "float32", "int32", "uint8")),
-    *[("lor_land", "bool")] * 2,
+    *(("min_plus", x) for x in "float64 float32 float16 int8 int16 int32 int64 uint8 uint16".split()),
+    *(("max_plus", x) for x in ("float32", "int16", "int64")),
+    *(("max_min", x) for x in ("float32", "int16", "uint8")),
+    *(("min_max", x) for x in ("float64", "int32")),
+    ("lor_land", "bool"),
 ]
 # Other kernels that say which k take 10 s each to compile.
 WITH_PREDECESSORS = {
     ("min_plus", "float64"), ("min_plus", "int32"), ("max_min", "float32"), ("min_max", "float64"), ("lor_land", "bool")
 }  # fmt: skip
 SIZES = (0, 1, 2, 3, 7, 13, 31, 32, 33, 61, 64, 67, 97, 131)
-GRAPHS = 80
+GRAPHS = 112
 MOST_THREADS = min(2, detect().cores)
 
 
