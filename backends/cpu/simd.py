@@ -161,17 +161,31 @@ class Simd(Backend):
         assert ops is not None
         assert swapped is not None
 
+        one = Problem(1, 1, 1, semiring, dtype, accumulate=adds)
+        numbers = tuning_simd.simd_numbers(one, machine, unit.name)
+
+        @functools.cache
+        def settings_of_one(threads: int) -> tuple[Machine, Settings]:
+            """Return those of one element, which differ from others' by blocks and threads alone."""
+            limited = machine.with_threads(threads)
+            return limited, settings_of(self.plan(one, limited))
+
         def loops_of(shape: Shape, is_swapped: bool, threads: int = machine.threads) -> Loops:
             m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
-            plan = self.plan(Problem(m, n, shape.k, semiring, dtype, accumulate=adds), machine.with_threads(threads))
+            (limited, settings), problem = settings_of_one(threads), one.laid_out("CCC", m=m, n=n, k=shape.k)
+            tile = settings.blocking.mr, settings.blocking.nr
+            settings = dataclasses.replace(
+                settings,
+                blocking=tuning_simd.simd_blocking(problem, limited, *tile, numbers),
+                threads=tuning_parts.simd_threads(problem, threads, numbers.pairs_per_thread),
+            )
             if is_swapped:
-                return settings_of(plan).transposed().loops(swapped, dtype, shape)
-            return settings_of(plan).loops(ops, dtype, shape)
+                return settings.transposed().loops(swapped, dtype, shape)
+            return settings.loops(ops, dtype, shape)
 
         def loops_of_batch(shape: Shape, threads: int) -> Loops:
             return loops_of(shape, False, threads)
 
-        numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(ops, dtype_name(dtype), unit.name, numbers.mr or unit.rows_of(dtype), numbers.nv or unit.nv)
         largest = min(numbers.in_place_up_to, tuning_simd.largest_at_once(machine.threads))
         batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
