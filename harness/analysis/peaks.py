@@ -15,7 +15,7 @@ IN_RECORDS = b'peak"'
 # The fact of a peak that products beat by more than chance, as something else ran meanwhile: in words, by their run.
 MISSED, MOST_PERCENT = "missed_by", 101
 # Contenders whose operations are counted as those of the product, and that compute fewer, or by narrower numbers.
-_WITH_LESS_WORK = ("scipy ", "cpu-strassen", "cpu-3m", "factors of ")
+_WITH_LESS_WORK = ("scipy ", "cpu-strassen", "cpu-three-m", "factors of ")
 
 
 def is_any_peak(cell: Cell) -> bool:

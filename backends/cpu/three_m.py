@@ -34,7 +34,7 @@ EXTRA_ROUNDINGS = 8
 class ThreeProducts(Composite):
     """Three real products, and sums."""
 
-    name = "cpu-3m"
+    name = "cpu-three-m"
     step = 58
     idea = "a complex product by three real ones in place of four, and by sums of real and imaginary parts"
     source = "Higham (1992); Van Zee and Smith (2017), section 3.3"
