@@ -300,6 +300,8 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
 
 def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
     """Return the remedy for a product that cannot be summed in `dtype`."""
+    if is_complex(dtype) and semiring.is_ordinary:
+        return "convert with astype('complex128')"
     if is_complex(dtype):
         return "a real number of each: a.real, a.imag or abs(a), in the same way for b"
     if is_bool(dtype) and semiring.is_tabled:
