@@ -120,7 +120,8 @@ def product(
         for x, y in steps_of(a, b, lambda part: part.astype(work, order="C")):
             scaled = x if problem.alpha is None else multiply(np.full_like(x, problem.alpha), x)
             if (add, multiply) == (np.add, np.multiply):  # two to five times as fast as the steps below
-                total += np.einsum("pi,pj->ij", scaled, y)
+                if total.size:  # einsum of NumPy 2.4 writes to an empty result of complex long doubles
+                    total += np.einsum("pi,pj->ij", scaled, y)
                 continue
             for column, row in zip(scaled, y, strict=True):
                 total = add(total, multiply(column[:, None], row[None, :]))
