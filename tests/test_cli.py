@@ -70,10 +70,10 @@ def results(tmp_path_factory):
     return folder, answer
 
 
-def test_a_run_measures_where_it_is_told_to_and_few_samples_are_not_published(tmp_path):
+def test_a_run_measures_where_it_is_told_to_and_few_samples_are_not_published(in_process, tmp_path):
     places = ["--results", str(tmp_path / "results")]
     assert harness("run", "strassen", "--preset", "smoke", "--where", "n=65", *places).returncode == 0
-    cells = json.loads(harness("results", "--by", "cell", "--json", *places).stdout)
+    cells = json.loads(in_process("results", "--by", "cell", "--json", *places).stdout)
     assert {cell["axes.n"] for cell in cells} == {65}
     assert len({cell["contender"] for cell in cells}) > 1
     draw = ["plot", "strassen", *places, "--figures", str(tmp_path / "figures"), "--allow-dirty"]
@@ -127,8 +127,8 @@ def test_list_shows_every_backend_or_why_not():
         assert re.search(rf"^{re.escape(entry.name)}\b", answer.stdout, re.MULTILINE), entry.name
 
 
-def test_list_as_json():
-    records = {record["name"]: record for record in json.loads(harness("list", "--json").stdout)}
+def test_list_as_json(in_process):
+    records = {record["name"]: record for record in json.loads(in_process("list", "--json").stdout)}
     naive = records["cpu-naive"]
     assert naive["available"]
     assert naive["missing"] is None
@@ -158,13 +158,13 @@ def test_what_must_answer_at_once_imports_nothing_heavy(arguments, heavy):
     assert answer.stderr.splitlines()[-1] == "[]"
 
 
-def test_info_says_what_this_machine_is():
+def test_info_says_what_this_machine_is(in_process):
     facts = json.loads(harness("info", "--json").stdout)
     assert facts["machine"]["cores"] >= 1
     assert facts["machine"]["packages"]["numba"]
     assert facts["numba"]["threading_layer"] in ("omp", "tbb", "workqueue")
     assert any(pool["internal_api"] in ("openblas", "mkl") for pool in facts["threadpools"])
-    assert facts["slug"] in harness("info").stdout
+    assert facts["slug"] in in_process("info").stdout
 
 
 def test_info_shows_the_peaks_that_it_measures(in_process, monkeypatch):
@@ -188,7 +188,7 @@ def test_run_reports_and_stores(results):
     assert list(folder.glob("*/smoke/ladder.jsonl"))
 
 
-def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
+def test_plot_and_report_work_from_stored_results_alone(results, in_process, tmp_path):
     folder, _ = results
     drawn = harness("plot", "--results", str(folder), "--figures", str(tmp_path))
     assert drawn.returncode == 0, drawn.stderr
@@ -200,7 +200,7 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     index = tmp_path / "index.md"
     index.write_text("<!-- finding ladder:begin -->\n<!-- finding ladder:end -->\n")
     pages = ("--readme", str(readme), "--readme", str(index))
-    written = harness("report", "--results", str(folder), "--figures", str(tmp_path), *pages)
+    written = in_process("report", "--results", str(folder), "--figures", str(tmp_path), *pages)
     assert written.returncode == 0, written.stderr
     (page,) = re.findall(r"^report +(.+)$", written.stdout, re.MULTILINE)
     assert "What does each classic optimisation" in Path(page).read_text()
@@ -392,7 +392,7 @@ def test_a_broken_pipe_is_quiet():
     assert reader.stderr == ""
 
 
-def test_an_interrupted_run_goes_on_and_ends_with_what_came_out_the_figure_and_what_to_do_next(tmp_path):
+def test_an_interrupted_run_goes_on_and_ends_with_what_came_out_the_figure_and_what_to_do_next(in_process, tmp_path):
     results = tmp_path / "results"
     command = ["run", "batched", "--preset", "smoke", "--results", str(results)]
     program = [sys.executable, "-m", "harness", *command]
@@ -410,7 +410,7 @@ def test_an_interrupted_run_goes_on_and_ends_with_what_came_out_the_figure_and_w
     assert "resuming the run" in again.stderr
     assert is_told(again.stdout, "batched")
     (listed,) = re.findall(r"^next +\S+ -m harness (.+)$", again.stdout, re.MULTILINE)
-    written = harness(*listed.split(), "--allow-dirty")
+    written = in_process(*listed.split(), "--allow-dirty")
     assert written.returncode == 0, written.stderr
     *_, report, figures, last = written.stdout.splitlines()
     assert Path(report.split()[1]).is_file()
