@@ -1,6 +1,6 @@
 """Backends from outside: found by entry point or as one dropped file, refused when they clash, checked when bad.
 
-What bad ones cost a run is the subject of `tests/run/test_isolation.py`.
+What bad ones cost a run is the subject of `tests/red_team/`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,7 +126,28 @@ class GemmTask(Prepared):
         for name, operand, original in zip("abc", *map(_inputs, (self.operands, untouched)), strict=True):
             if operand is not None and not _is_same(operand, original):
                 raise VerificationError(f"the backend changed its operand {name}")
-        return verify(problem, untouched, self.execution.result(), seed=self.seed, extra_error=self.extra_error)
+        result = self.execution.result()
+
+        def compare(operands: Operands) -> str:
+            return verify(problem, operands, result, seed=self.seed, extra_error=self.extra_error)
+
+        try:
+            return compare(untouched)
+        except VerificationError as error:
+            if kept := self._kept(untouched, compare):
+                raise VerificationError(f"{error.what}: {kept}", expected=error.expected, got=error.got) from None
+            raise
+
+    def _kept(self, now: Operands, compare: Callable[[Operands], str]) -> str:
+        """Return which operands the result is of, if some are those before the last turn; else an empty string."""
+        before = Operands.generate(self.plan.problem, self.seed)
+        if not self.is_reversed:
+            _reverse(before, self.plan.problem.triangle)
+        for names in ("ab", "b", "a"):
+            with contextlib.suppress(VerificationError):
+                compare(dataclasses.replace(now, **{name: getattr(before, name) for name in names}))
+                return f"it is the product of {' and '.join(names.upper())} as they were before"
+        return ""
 
     def _untouched(self) -> Operands:
         """Return the operands as they were drawn, turned like those of the task; no backend has seen these arrays."""

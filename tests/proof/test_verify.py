@@ -155,6 +155,14 @@ def test_common_mistakes_are_recognised(name: str) -> None:
     assert name in _message(problem, operands, _mistakes()[name](operands))
 
 
+@pytest.mark.parametrize(("dtype", "lower"), [("float64", "float32"), ("float32", "float16")])
+def test_a_lower_precision_is_recognised(dtype: str, lower: str) -> None:
+    problem = Problem(20, 20, 16, "plus_times", np.dtype(dtype))
+    operands, _ = _solved(problem)
+    result = (operands.a.astype(lower) @ operands.b.astype(lower)).astype(dtype)
+    assert re.search(f"the precision of .*{lower}", _message(problem, operands, result))
+
+
 @pytest.mark.parametrize("name", ["plus_times", "min_plus", "max_times"])
 def test_infinities_and_nan_must_stand_where_they_should(name: str) -> None:
     problem = Problem(6, 6, 5, name)

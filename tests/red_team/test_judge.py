@@ -13,45 +13,15 @@ from harness.cli import app
 from tests._support.processes import ROOT, python
 
 FILE = """
-    import time
-    import numpy as np
-    from harness.interface import Backend, HostExecution
-    from harness.plan import Plan
+    from tests.red_team import cheats
 
 
-    class Honest(Backend):
-        name, step, idea, source = "their-honest", 1, "NumPy", "a test"
-
-        def declines(self, problem):
-            is_plain = problem.semiring.is_ordinary and problem.dtype == np.float64
-            return None if is_plain and problem.alpha is None and not problem.accumulate else "plain sums of float64"
-
-        def plan(self, problem, machine):
-            return Plan(problem, machine.threads)
-
-        def prepare(self, plan, operands):
-            return HostExecution(operands, lambda: self.multiply(operands))
-
-        def multiply(self, x):
-            with np.errstate(all="ignore"):
-                np.matmul(x.a, x.b, out=x.out)
+    class Honest(cheats.Honest):
+        name = "their-honest"
 
 
-    class Keeps(Honest):
-        name, step = "their-keeper", 2
-
-        def prepare(self, plan, operands):
-            kept = {}
-
-            def run():
-                key = hash(operands.a.tobytes() + operands.b.tobytes())
-                if key not in kept:
-                    time.sleep(0.05 * (operands.a.shape == (64, 64)))
-                    self.multiply(operands)
-                    kept[key] = operands.out.copy()
-                operands.out[...] = kept[key]
-
-            return HostExecution(operands, run)
+    class Keeps(cheats.Digests):
+        name = "their-keeper"
 """
 
 

@@ -1,18 +1,22 @@
-"""What a backend may do to the machine, and what it costs the others: nothing."""
+"""Who cheats, or harms the machine, has no time and is told by name; it costs the others nothing."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import uuid
 from pathlib import Path
 
 import pytest
 
-from tests._support.misbehaving_backends import CLUES
 from tests._support.processes import ROOT, python
+from tests.red_team import cheats, harm
+from tests.red_team.detectors import OFF
 
 GOOD = ("out-good", "also good")
+CLUES = {**cheats.CLUES, **harm.CLUES}
 
 RUN_ALL = """
 import json, sys
@@ -46,13 +50,14 @@ def processes_with(variable: str, value: str) -> list[str]:
 
 @pytest.fixture
 def tree(tmp_path) -> Path:
-    """Return a folder whose package of backends has one file, dropped there: quick to search."""
+    """Return a folder whose package of backends has two files, dropped there: quick to search."""
     folder = tmp_path / "dropped"
     cpu = folder / "backends" / "cpu"
     cpu.mkdir(parents=True)
     for package in (cpu, cpu.parent):
         (package / "__init__.py").touch()
-    (cpu / "misbehaving_backends.py").write_text((ROOT / "tests" / "_support" / "misbehaving_backends.py").read_text())
+    for module in (cheats, harm):
+        shutil.copy(module.__file__, cpu)
     return folder
 
 
@@ -68,7 +73,7 @@ def found(tree, tmp_path) -> dict[tuple[int, str], dict]:
     return {(n, contender): record for n, contender, record in json.loads(line)}
 
 
-def test_who_misbehaves_has_no_time_and_the_reason_and_the_others_are_timed_as_ever(found, subtests):
+def test_who_cheats_has_no_time_and_the_reason_and_the_others_are_timed_as_ever(found, subtests):
     # One test: in two workers the run that it looks at would take place twice.
     for name, clue in CLUES.items():
         with subtests.test(name):
@@ -91,3 +96,17 @@ def test_who_misbehaves_has_no_time_and_the_reason_and_the_others_are_timed_as_e
         reason = found[20, "out-change-all-that-can-be-changed"]["reason"]
         for what in ("directory", "umask", "handler (SIGTERM)", "handling of errors (", "locale"):
             assert what in reason
+
+
+def test_without_what_detects_it_each_cheat_gets_through(subtests):
+    judged = json.loads(python("-m", "tests.red_team.detectors").stdout)
+    assert {name for name, *_ in judged} == cheats.CLUES.keys()
+    assert {detector for _, detector, _ in judged} == OFF.keys()
+    for name, detector, reason in judged:
+        with subtests.test(f"{name} unless {detector}"):
+            assert reason == ""
+
+
+def test_the_page_for_judges_lists_every_cheat():
+    page = (ROOT / "docs" / "judging.md").read_text()
+    assert set(re.findall(r"^\| `(out-[a-z-]+)`", page, re.MULTILINE)) == cheats.CLUES.keys()
