@@ -17,9 +17,8 @@ from harness.stats.verdict import Verdict
 from harness.store.schema import DIRTY, UNKNOWN
 from harness.store.store import Cell
 
-NOT_REPLICATED = "what differs from process to process is not in their intervals"
 # Of so many contenders each is named.
-MOST_NAMED = 6
+MOST_NAMED = 3
 LONGEST_REASON = 300
 # Of launch-bound sizes below a figure, in characters: longer lists are counted.
 LONGEST_SIZES = 120
@@ -36,18 +35,14 @@ EVEN, FEW = "undecided: level", "undecided: few samples"
 # of a rate is left. Of one process it takes a wider factor: processes differ by some per cent, which it cannot show.
 LEVEL, LEVEL_ALONE = 1.05, 1.1
 _NOTHING = ": nothing is decided"
-_MEANING = {
-    EVEN: "the interval of the ratio to the reference contains 1",
-    FEW: "too few samples to exclude that the ratio to the reference is chance",
-}
 
 Key = tuple[str, str, str]
 
 
 def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
-    """Return the remarks on the time of `cell`, whose ratio may be among those that are `unsure`; mostly none."""
+    """Return the remarks on `cell`: why it has no time, or of its time, whose ratio may be `unsure`; mostly none."""
     if not cell.is_ok:
-        return ""
+        return cell.reason.strip().partition("\n")[0]
     unmet = ", ".join(name for name, _ in conditions(cell))
     bound = LAUNCH_BOUND if analysis_conditions.is_launch_bound(cell) else ""
     one = analysis_conditions.one_of_several(cell)
@@ -67,33 +62,24 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str], roofs: Sequence
     `unsure` are the `doubts` about its cells, `roofs` what other experiments and runs measured for them.
     """
     timed = [cell for cell in cells if cell.is_ok]
-    lines = [
-        f"**{status.capitalize()}**, {_of(group, cells)}: {_text(reason)}"
-        for status, reason, group in rates.not_measured(cells)
-    ]
-    compared = [cell for cell, _ in _compared(timed)]
-    for doubt, meaning in _MEANING.items():
-        group = [cell for cell in timed if unsure.get(key(cell)) == doubt]
-        if group:
-            lines.append(f"**Undecided**, {_of(group, compared)}: {meaning}")
-    lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {sentence}" for sentence in offload.sentences(timed)]
+    failed = [known for known in rates.not_measured(cells) if known[0] == "failed"]
+    older = [cell for cell, _ in _with_peak_of_another_run(cells, roofs)]
     bound = [cell for cell in timed if analysis_conditions.is_launch_bound(cell)]
-    if bound:
-        sizes = ". ".join(analysis_conditions.launch_bound(bound))
-        lines.append(f"**{LAUNCH_BOUND.capitalize()}**, {_of(bound, timed)}: {_LAUNCH_BOUND_MEANING}. {sizes}")
-    unmet = [(name, detail, cell) for cell in timed for name, detail in conditions(cell)]
-    for name, entries in rates.group(unmet, lambda entry: entry[0]).items():
-        group = [cell for _, _, cell in entries]
-        lines.append(f"**Budget not met**, {_of(group, timed)}: {name}, the last {entries[-1][1]}")
-    disturbed = [(cell, marks) for cell in timed if (marks := analysis_conditions.marks(cell.record))]
-    if disturbed:
-        lines.append(f"**Disturbed**, {_of([cell for cell, _ in disturbed], timed)}: the last {disturbed[-1][1][0]}")
-    if older := _with_peak_of_another_run(cells, roofs):
-        lines.append(f"**Peak of another run**, {_of([cell for cell, _ in older], timed)}: measured on {_days(older)}")
-    alone = rates.one_process(timed)
-    if alone:
-        lines.append(f"**One process**, {_of(alone, timed)}: {NOT_REPLICATED}")
-    return lines
+    counted = (
+        ("Declined", [cell for cell in cells if cell.status == "declined"], cells),
+        ("Missing", [cell for cell in cells if cell.status == "missing"], cells),
+        ("Undecided", [cell for cell in timed if key(cell) in unsure], [cell for cell, _ in _compared(timed)]),
+        ("Budget not met", [cell for cell in timed if conditions(cell)], timed),
+        ("Disturbed", [cell for cell in timed if analysis_conditions.marks(cell.record)], timed),
+        ("Peak of another run", older, timed),
+        ("One process", rates.one_process(timed), timed),
+    )
+    return [
+        *(f"**Failed**, {_of(group, cells)}: {_text(reason)}" for _, reason, group in failed),
+        *(f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {sentence}" for sentence in offload.sentences(timed)),
+        *([f"**{LAUNCH_BOUND.capitalize()}**, {_of(bound, timed)}: {_few(bound, timed)}"] if bound else []),
+        *(f"**{name}**, {_of(group, everything)}" for name, group, everything in counted if group),
+    ]
 
 
 def in_figure(cells: Iterable[Cell]) -> list[str]:
@@ -113,7 +99,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         (f"all {of}" if count == of > 1 else f"{count} of {of}", name, count) for name, (count, of) in counts.items()
     ]
     counted = [f"{part} {name}" for part, name, count in parts if count]
-    bound = analysis_conditions.launch_bound(timed)
+    bound = [cell for cell in timed if analysis_conditions.is_launch_bound(cell)]
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),
         *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {_few(bound, timed)}"] if bound else []),
@@ -145,12 +131,10 @@ def _days(found: Iterable[tuple[Cell, Cell]]) -> str:
     return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
-def _few(sizes: Sequence[str], timed: Sequence[Cell]) -> str:
+def _few(bound: Sequence[Cell], timed: Sequence[Cell]) -> str:
     """Return the sentences about launch-bound sizes if they are short, else how many times are launch-bound."""
-    told = ". ".join(sizes)
-    if len(told) <= LONGEST_SIZES:
-        return told
-    return f"{sum(map(analysis_conditions.is_launch_bound, timed))} of {len(timed)} times; the report says which"
+    told = ". ".join(analysis_conditions.launch_bound(bound))
+    return told if len(told) <= LONGEST_SIZES else f"{len(bound)} of {len(timed)} times; the report says which"
 
 
 class Undecided(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 # Answers that stand before all others: the most prominent.
@@ -18,15 +19,22 @@ GROUPS = {
 CPU = "On the CPU"
 
 
-def lines(told: Mapping[str, str]) -> list[str]:
-    """Return answers by experiment, the most prominent first, as parts of a page: lists, with heads between them."""
-    items = {name: f"- [{name}](#{name}): {sentence}" for name, sentence in told.items()}
+def lines(told: Mapping[str, str], anchors: Mapping[str, str]) -> list[str]:
+    """Return answers by experiment, as parts of a page: a list of the most prominent, and folded lists."""
+    items = {name: f"- [{name}](#{anchors[name]}): {sentence}" for name, sentence in told.items()}
     first, rest = [*items][:FIRST], [*items][FIRST:]
     parts = ["\n".join(items[name] for name in first)] if first else []
+    more = []
     for head in (CPU, *GROUPS):
         own = [items[name] for name in rest if _group(name) == head]
-        parts += [f"**{head}**", "\n".join(own)] if own else []
-    return parts
+        more += [f"**{head}**", "\n".join(own)] if own else []
+    folded = [f"<details><summary>{len(rest)} more answers</summary>", *more, "</details>"] if more else []
+    return [*parts, *folded]
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor that GitHub, and the site, give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _group(name: str) -> str:

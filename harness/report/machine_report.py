@@ -34,9 +34,11 @@ were timed in turns, so ratios are medians of paired ratios; on a ladder they ar
 peak is of the peak measured here for the same semiring, dtype and threads; on a GPU it is that of the SIMT units, which
 tensor cores exceed. Gop/s counts two operations a pair, one (x) and one (+).
 
-The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells. An
-*undecided* ratio has no verdict: its interval contains 1, or it has too few samples. A *disturbed* time was taken on
-a throttled or shared machine. Verdicts are corrected for the number of cells. The CSV file has all remarks.
+The bold sentence of a section is made from the stored times; its figure shows them. Verdicts are corrected for the
+number of cells. Caveats count cells, and `cells.csv` has the remarks on each. An *undecided* ratio has no verdict: its
+interval contains 1, or it has too few samples. Where the *budget* was *not met* there are fewer samples than asked for.
+A *disturbed* time was taken on a throttled or shared machine. *Launch-bound*: the host takes about as long to launch a
+call as the GPU to compute it. Of *one process*, what differs from process to process is not in the interval.
 
 `docs/vocabulary.md` explains the words, `docs/experiments.md` the marks of a figure, `docs/first-hour.md` the rungs."""
 
@@ -110,7 +112,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
         ("system", f"{machine.system}, Python {machine.python}"),
         ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages.items())),
         ("measured", f"{' to '.join(days[:: max(1, len(days) - 1)])}, preset {', '.join(presets)}"),
-        ("code", ", ".join(commits)),
+        ("code", commits[0] if len(commits) == 1 else f"{len(commits)} commits, see `{CELLS}`"),
     ]
     return "\n\n".join(
         [
@@ -130,8 +132,13 @@ def _gpu(facts: Mapping[str, str]) -> str:
         ("power_limit_w", "power limit {} W"),
     )
     details = (text.format(facts[key]) for key, text in known if key in facts)
-    name = facts.get("name", "not known")
-    return ", ".join([f"{facts['count']} x {name}" if "count" in facts else name, *details])
+    return ", ".join([_name(facts), *details])
+
+
+def _name(facts: Mapping[str, str]) -> str:
+    """Return how many GPUs of which name: "NVIDIA H200", "2 x NVIDIA H200"."""
+    name = facts.get("name", "GPU not known")
+    return f"{facts['count']} x {name}" if "count" in facts else name
 
 
 def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: Machine) -> str:
@@ -139,10 +146,12 @@ def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: 
     found = {experiment.name: answers.of_experiment(experiment, cells) for experiment in experiments}
     unsettled = [name for name, sentence in found.items() if caveats.is_unsettled(sentence)]
     told = {name: sentence for name, sentence in found.items() if sentence and name not in unsettled}
-    parts = answers_by_place.lines(told)
+    anchors = {experiment.name: answers_by_place.anchor(experiment.question) for experiment in experiments}
+    parts = answers_by_place.lines(told, anchors)
     if unsettled:
-        parts.append(f"Undecided yet: {', '.join(f'[{name}](#{name})' for name in unsettled)}")
+        parts.append(f"Undecided yet: {', '.join(f'[{name}](#{anchors[name]})' for name in unsettled)}")
     title = f"# Results: {machine.processor}, {rates.plural(machine.cores, 'core')}"
+    title += f", {_name(machine.gpu)}" if machine.gpu else ""
     doubts = [_undecided(cells)] if any(map(caveats.speaks_of_doubt, found.values())) else []
     return "\n\n".join([title, "## What came out", *doubts, *parts])
 
@@ -187,15 +196,15 @@ def _section(
     details = [answers.details_of_figure(f, answers.shown(f, experiment.name, cells)) for f in experiment.figures]
     return "\n\n".join(
         [
-            f"## {experiment.name}",
+            f"## {experiment.question}",
             "\n".join(
                 [
                     *([f"**{finding}.**"] if finding else []),
                     *(f"{detail}." for detail in details if detail),
-                    f"{experiment.question} See also: {more}."
+                    f"Experiment `{experiment.name}`. See also: {more}."
                     + (f" Not drawn: {', '.join(left_out)}." if left_out else "")
                     + (_told_outdated(experiment, outdated) if outdated else "")
-                    + (f" {_folded('Caveats', known)}" if known else ""),
+                    + (f" {_folded(known)}" if known else ""),
                 ]
             ),
             *body,
@@ -208,12 +217,12 @@ def _told_outdated(experiment: Experiment, titles: Sequence[str]) -> str:
     return f" Drawn from other cells, so not shown: {', '.join(titles)} ({command} draws anew)."
 
 
-def _folded(title: str, sentences: Sequence[str]) -> str:
-    """Return sentences that a reader unfolds, as one line of HTML, in which Markdown is not read."""
+def _folded(sentences: Sequence[str]) -> str:
+    """Return caveats that a reader unfolds, as one line of HTML, in which Markdown is not read."""
     text = "<br>".join(html.escape(sentence, quote=False) for sentence in sentences)
     for mark, tag in (("**", "b"), ("`", "code")):
         text = re.sub(rf"{re.escape(mark)}(.+?){re.escape(mark)}", rf"<{tag}>\1</{tag}>", text)
-    return f"<details><summary>{title}</summary>{text}</details>"
+    return f"<details><summary>Caveats</summary>{text}</details>"
 
 
 def _roofs(experiment: Experiment, cells: Sequence[Cell]) -> list[Cell]:
