@@ -122,10 +122,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=5),
-        "full": Budget(rounds=5, seconds=8, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=5), Budget(rounds=5, seconds=8, processes=3, precision=0.02)),
     order=13,
 )

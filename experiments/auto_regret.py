@@ -204,10 +204,9 @@ EXPERIMENT = Experiment(
         _figure("auto_regret", HOST, "The choice of auto on the host, a dot a product"),
         _figure("auto_regret_gpu", GPU, "The choice of auto on the GPU, a dot a product"),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=0.4, sample_ms=1),
-        "full": Budget(rounds=5, seconds=0.4, processes=3, sample_ms=2, precision=0.02),
-    },
+    budget=Budget.presets(
+        Budget(rounds=5, seconds=0.4, sample_ms=1),
+        Budget(rounds=5, seconds=0.4, processes=3, sample_ms=2, precision=0.02),
+    ),
     order=18,
 )

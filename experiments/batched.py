@@ -96,11 +96,10 @@ EXPERIMENT = Experiment(
             finding="speed",
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=7, seconds=0.5, sample_ms=2),
-        "full": Budget(rounds=8, seconds=1, sample_ms=2, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(
+        Budget(rounds=7, seconds=0.5, sample_ms=2),
+        Budget(rounds=8, seconds=1, sample_ms=2, processes=3, precision=0.02),
+    ),
     order=17,
     goals=(
         *(

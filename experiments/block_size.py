@@ -113,10 +113,6 @@ EXPERIMENT = Experiment(
             prominence=64,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=20, seconds=8),
-        "full": Budget(rounds=3, seconds=12, processes=3),
-    },
+    budget=Budget.presets(Budget(rounds=20, seconds=8), Budget(rounds=3, seconds=12, processes=3)),
     order=30,
 )

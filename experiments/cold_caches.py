@@ -57,10 +57,6 @@ EXPERIMENT = Experiment(
             prominence=66,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=4),
-        "full": Budget(rounds=10, seconds=2, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=4), Budget(rounds=10, seconds=2, processes=3, precision=0.02)),
     order=26,
 )

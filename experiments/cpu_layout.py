@@ -94,11 +94,7 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=4),
-        "full": Budget(rounds=8, seconds=20, processes=5, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=4), Budget(rounds=8, seconds=20, processes=5, precision=0.01)),
     order=14,
     is_asked=needs_many_cores,
     goals=(

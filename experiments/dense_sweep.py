@@ -71,11 +71,7 @@ EXPERIMENT = Experiment(
             {"sweeps": "sweep", "x": "size", "subject": SUBJECT, "finding": "losses"},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=0.4),
-        "full": Budget(rounds=15, seconds=2, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=0.4), Budget(rounds=15, seconds=2, precision=0.01)),
     order=24,
     is_asked=needs_many_cores,
 )

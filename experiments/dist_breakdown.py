@@ -92,11 +92,7 @@ EXPERIMENT = Experiment(
             {**ONE_PRODUCT, "where": {"device": "gpu"}},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=15, seconds=60, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=15, seconds=60, precision=0.02)),
     order=43,
     is_asked=needs_many_cores,
 )

@@ -35,10 +35,6 @@ EXPERIMENT = Experiment(
             {"counts": "bytes", "largest": "ranks", "within": "device", "finding": counted},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=1, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=0.5),
-        "full": Budget(rounds=3, seconds=2),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=0.5), Budget(rounds=3, seconds=2)),
     order=45,
 )

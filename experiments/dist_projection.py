@@ -83,10 +83,6 @@ EXPERIMENT = Experiment(
             {"of": "dist_scaling", "finding": near},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=0.5),
-        "full": Budget(rounds=15, seconds=10, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=0.5), Budget(rounds=15, seconds=10, precision=0.02)),
     order=46,
 )

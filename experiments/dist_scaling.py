@@ -265,10 +265,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=1.5),
-        "full": Budget(rounds=15, seconds=30, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=1.5), Budget(rounds=15, seconds=30, precision=0.02)),
     order=42,
 )

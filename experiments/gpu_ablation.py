@@ -198,10 +198,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=2),
-        "full": Budget(rounds=15, seconds=6, processes=3, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=2), Budget(rounds=15, seconds=6, processes=3, precision=0.01)),
     order=61,
 )

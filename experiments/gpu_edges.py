@@ -101,10 +101,6 @@ EXPERIMENT = Experiment(
             "gpu_edges_on_host", f"{SUBJECT}: ways to treat edges, operands copied from the host by each call", ON_HOST
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=2, sample_ms=2),
-        "full": Budget(rounds=15, seconds=4, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=2, sample_ms=2), Budget(rounds=15, seconds=4, precision=0.01)),
     order=64,
 )

@@ -96,10 +96,10 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.4),
-        "quick": Budget(rounds=5, seconds=20),
-        "full": Budget(rounds=15, seconds=60, processes=3, precision=0.01),
-    },
+    budget=Budget.presets(
+        Budget(rounds=5, seconds=20),
+        Budget(rounds=15, seconds=60, processes=3, precision=0.01),
+        smoke=Budget(rounds=2, seconds=0.4),
+    ),
     order=60,
 )

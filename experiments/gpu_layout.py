@@ -118,11 +118,7 @@ EXPERIMENT = Experiment(
             {"panels": "kernel", "value": "time", "where": {"role": "change"}, "finding": "time"},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=4),
-        "full": Budget(rounds=15, seconds=20, processes=3, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=4), Budget(rounds=15, seconds=20, processes=3, precision=0.01)),
     order=67,
     goals=(
         Goal(GEMM, 1.0, CUPY, {"role": ("call",)}),

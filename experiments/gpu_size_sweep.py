@@ -56,10 +56,6 @@ EXPERIMENT = Experiment(
             prominence=84,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=0.5, sample_ms=2),
-        "full": Budget(rounds=15, seconds=2, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=0.5, sample_ms=2), Budget(rounds=15, seconds=2, precision=0.01)),
     order=62,
 )

@@ -98,11 +98,7 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=2, sample_ms=2),
-        "full": Budget(rounds=15, seconds=2, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=2, sample_ms=2), Budget(rounds=15, seconds=2, precision=0.01)),
     order=61,
     goals=(
         Goal(SUBJECT, 0.93, VENDOR, RAGGED),

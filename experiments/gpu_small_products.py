@@ -80,11 +80,11 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1, sample_ms=1),
-        "quick": Budget(rounds=10, seconds=1, sample_ms=1),
-        "full": Budget(rounds=20, seconds=4, sample_ms=1, processes=3, precision=0.01),
-    },
+    budget=Budget.presets(
+        Budget(rounds=10, seconds=1, sample_ms=1),
+        Budget(rounds=20, seconds=4, sample_ms=1, processes=3, precision=0.01),
+        smoke=Budget(rounds=2, seconds=0.1, sample_ms=1),
+    ),
     order=66,
     goals=(
         Goal(GEMM, 1 / 1.5, CUPY),

@@ -68,10 +68,6 @@ EXPERIMENT = Experiment(
             {**OPTIONS, "value": "greatest_error", "y_scale": "log", "finding": "error"},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=2),
-        "full": Budget(rounds=15, seconds=10, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=2), Budget(rounds=15, seconds=10, precision=0.01)),
     order=67,
 )

@@ -82,11 +82,7 @@ EXPERIMENT = Experiment(
             prominence=85,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=3),
-        "full": Budget(rounds=15, seconds=20, processes=3, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=3), Budget(rounds=15, seconds=20, processes=3, precision=0.01)),
     order=63,
     goals=(
         *(

@@ -119,11 +119,9 @@ EXPERIMENT = Experiment(
             prominence=77,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=0.5, sample_ms=2),
-        "full": Budget(rounds=15, seconds=4, processes=3, precision=0.01),
-    },
+    budget=Budget.presets(
+        Budget(rounds=3, seconds=0.5, sample_ms=2), Budget(rounds=15, seconds=4, processes=3, precision=0.01)
+    ),
     order=65,
     goals=(
         *(Goal(OWN[dtype], 0.9, VENDOR, {"shape": (THIN,), "operands": (dtype,)}) for dtype in OWN),

@@ -83,10 +83,6 @@ EXPERIMENT = Experiment(
         _figure("gpu_tile_size", "classic", "gpu-tiled by the width of its tile", "speed", 63),
         _figure("gpu_tile_size_pipelined", "pipelined", f"{SUBJECT} by the tile of a block", "best", 0),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=15, seconds=30, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=15, seconds=30, precision=0.01)),
     order=66,
 )

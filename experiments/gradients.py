@@ -74,11 +74,7 @@ EXPERIMENT = Experiment(
     question="From which k on are products with gradients faster than those of PyTorch and torch-semiring-einsum?",
     cases=cases,
     figures=(_figure(on_gpu=False), _figure(on_gpu=True)),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=1),
-        "full": Budget(rounds=5, seconds=3, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=1), Budget(rounds=5, seconds=3, processes=3, precision=0.02)),
     order=78,
     goals=(Goal(LABELS["harness"], 1 / 3, ALONE),),
 )

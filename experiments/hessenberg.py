@@ -45,11 +45,7 @@ EXPERIMENT = Experiment(
         _figure("hessenberg", "Hessenberg reduction by its products with vectors", "rate", "speed"),
         _figure("hessenberg_shares", "Hessenberg reduction", "share", "in_products"),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=10, seconds=120, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=10, seconds=120, precision=0.02)),
     order=94,
     is_asked=needs_many_cores,
 )

@@ -106,10 +106,6 @@ EXPERIMENT = Experiment(
             {**PANELS, "where": {**ORDINARY, "n": [96, 512, 1024], "device": None}, "finding": over_bound},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=3),
-        "full": Budget(rounds=3, seconds=8, processes=3),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=3), Budget(rounds=3, seconds=8, processes=3)),
     order=61,
 )

@@ -129,10 +129,10 @@ EXPERIMENT = Experiment(
         ),
     ),
     # Enough for six samples of cpu-naive, which a verdict needs.
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.4),
-        "quick": Budget(rounds=4, seconds=45),
-        "full": Budget(rounds=5, seconds=60, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(
+        Budget(rounds=4, seconds=45),
+        Budget(rounds=5, seconds=60, processes=3, precision=0.02),
+        smoke=Budget(rounds=2, seconds=0.4),
+    ),
     order=10,
 )

@@ -88,11 +88,7 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=1),
-        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=1), Budget(rounds=5, seconds=2, processes=3, precision=0.02)),
     order=22,
     goals=(
         *(

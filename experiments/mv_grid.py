@@ -41,10 +41,6 @@ EXPERIMENT = Experiment(
             {"rows": "contender", "columns": "shape", "value": "of_read", "x_label": "shape", "finding": "fastest"},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=15, seconds=20, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=15, seconds=20, precision=0.01)),
     order=73,
 )

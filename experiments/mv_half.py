@@ -143,11 +143,7 @@ EXPERIMENT = Experiment(
     question="How much of the time of the whole product do symv, syrk and syr take?",
     cases=cases,
     figures=(_figure(on_gpu=False), _figure(on_gpu=True)),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=10, seconds=8, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=10, seconds=8, precision=0.02)),
     order=76,
     goals=(
         Goal("gpu-symv", 1.7, WHOLE_PRODUCT, {"routine": "symv", "m": (8192, 16384), "semiring": "plus_times"}),

@@ -48,11 +48,7 @@ EXPERIMENT = Experiment(
         for dtype in ("float32", "float64")
         for side in vectors.SIDES
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.05),
-        "quick": Budget(rounds=3, seconds=0.5),
-        "full": Budget(rounds=10, seconds=4, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=0.5), Budget(rounds=10, seconds=4, precision=0.02)),
     order=71,
     is_asked=needs_many_cores,
 )

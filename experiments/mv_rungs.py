@@ -88,11 +88,7 @@ EXPERIMENT = Experiment(
             prominence=61,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=15, seconds=20, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=15, seconds=20, precision=0.01)),
     order=72,
     goals=(
         Goal(MIN_PLUS, 0.95, vectors.GPU_SUBJECT),

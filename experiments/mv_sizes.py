@@ -60,11 +60,7 @@ EXPERIMENT = Experiment(
     question="Which sizes of a matrix make its product with a vector slow?",
     cases=cases,
     figures=(_figure(on_gpu=False), _figure(on_gpu=True)),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.05),
-        "quick": Budget(rounds=5, seconds=0.5),
-        "full": Budget(rounds=10, seconds=2, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=0.5), Budget(rounds=10, seconds=2, precision=0.02)),
     order=75,
     is_asked=needs_many_cores,
 )

@@ -68,10 +68,6 @@ EXPERIMENT = Experiment(
             prominence=76,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=15, seconds=8, precision=0.01),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=15, seconds=8, precision=0.01)),
     order=70,
 )

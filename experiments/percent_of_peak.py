@@ -50,10 +50,6 @@ EXPERIMENT = Experiment(
             prominence=90,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=10, seconds=2),
-        "full": Budget(rounds=10, seconds=2, processes=3),
-    },
+    budget=Budget.presets(Budget(rounds=10, seconds=2), Budget(rounds=10, seconds=2, processes=3)),
     order=12,
 )

@@ -75,11 +75,7 @@ EXPERIMENT = Experiment(
         _figure("qr_gpu", "QR on the GPU by the backend of its products", "rate", "speed", "gpu"),
         _figure("qr_shares_gpu", "QR on the GPU: the part of its time in products", "share", "in_products", "gpu"),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=10, seconds=50, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=10, seconds=50, precision=0.02)),
     order=93,
     is_asked=needs_many_cores,
 )

@@ -50,10 +50,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=5, seconds=8, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=5, seconds=8, processes=3, precision=0.02)),
     order=92,
 )

@@ -122,10 +122,6 @@ EXPERIMENT = Experiment(
             {**PANELS, "where": {"backend": list(USED)}, "point": "shape", "finding": of_roof},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=5),
-        "full": Budget(rounds=3, seconds=8, processes=3),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=5), Budget(rounds=3, seconds=8, processes=3)),
     order=60,
 )

@@ -62,10 +62,8 @@ EXPERIMENT = Experiment(
             prominence=59,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.3),
-        "quick": Budget(rounds=5, seconds=4),
-        "full": Budget(rounds=5, seconds=8, processes=3),
-    },
+    budget=Budget.presets(
+        Budget(rounds=5, seconds=4), Budget(rounds=5, seconds=8, processes=3), smoke=Budget(rounds=2, seconds=0.3)
+    ),
     order=50,
 )

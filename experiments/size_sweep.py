@@ -124,11 +124,7 @@ EXPERIMENT = Experiment(
             {"tiles": TILES, "finding": padding},
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=6, seconds=2),
-        "full": Budget(rounds=5, seconds=0.7, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=6, seconds=2), Budget(rounds=5, seconds=0.7, processes=3, precision=0.02)),
     order=20,
     is_asked=needs_many_cores,
 )

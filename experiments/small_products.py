@@ -65,10 +65,9 @@ EXPERIMENT = Experiment(
             prominence=80,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=0.7, sample_ms=1),
-        "full": Budget(rounds=8, seconds=2, sample_ms=1, processes=5, precision=0.01),
-    },
+    budget=Budget.presets(
+        Budget(rounds=5, seconds=0.7, sample_ms=1),
+        Budget(rounds=8, seconds=2, sample_ms=1, processes=5, precision=0.01),
+    ),
     order=16,
 )

@@ -71,10 +71,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.05),
-        "quick": Budget(rounds=3, seconds=0.4),
-        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=0.4), Budget(rounds=5, seconds=2, processes=3, precision=0.02)),
     order=77,
 )

@@ -96,10 +96,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=10),
-        "full": Budget(rounds=3, seconds=4, processes=3),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=10), Budget(rounds=3, seconds=4, processes=3)),
     order=90,
 )

@@ -88,11 +88,7 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=2),
-        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=2), Budget(rounds=5, seconds=2, processes=3, precision=0.02)),
     order=82,
     goals=(Goal(SUBJECT, 1.0, "cpu-numpy", {"size": ("4000 x 4000 x 16",)}),),
 )

@@ -78,11 +78,7 @@ EXPERIMENT = Experiment(
             "gpu",
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=1),
-        "full": Budget(rounds=10, seconds=10, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=3, seconds=1), Budget(rounds=10, seconds=10, precision=0.02)),
     order=91,
     goals=(
         Goal("blocks", 1.3, LIBRARIES[GPU], {**ASKED, **DEVICE}),

@@ -96,10 +96,6 @@ EXPERIMENT = Experiment(
             prominence=74,
         ),
     ),
-    budget={
-        "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=1.5),
-        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
-    },
+    budget=Budget.presets(Budget(rounds=5, seconds=1.5), Budget(rounds=5, seconds=2, processes=3, precision=0.02)),
     order=80,
 )

@@ -74,6 +74,11 @@ class Budget:
         if self.order not in ORDERS:
             raise ExperimentError("no such order of samples", expected=" or ".join(ORDERS), got=self.order)
 
+    @staticmethod
+    def presets(quick: Budget, full: Budget, smoke: Budget | None = None) -> dict[str, Budget]:
+        """Return the budgets of an experiment; the smoke preset decides nothing, and takes a sample or two of all."""
+        return {"smoke": smoke or Budget(rounds=2, seconds=0.1), QUICK: quick, "full": full}
+
 
 @dataclass(frozen=True)
 class Contender:
