@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from experiments._parts import scipy_distances
+from experiments._parts.computed import Computed, nothing, require
 from experiments._parts.graphs import graph as load_graph
 from harness import gemm, registry
-from harness.errors import Declined, VerificationError
+from harness.errors import VerificationError
 from harness.paths import METHODS, shortest_paths
 from harness.problem import Problem
 
@@ -32,63 +32,6 @@ PRODUCT = "product"
 WHOLE_UP_TO, CHECKED_ROWS = 2048, 8
 
 
-@dataclass
-class PathsTask:
-    """All pairs of shortest paths in one graph, or a product of its weights.
-
-    Parameters
-    ----------
-    graph : mapping
-        Arguments of `experiments._parts.graphs.graph`.
-    weights : (n, n) array of floats
-    compute : callable
-        Returns the distances, or the product.
-    oracle : str
-        The method that the distances are compared with.
-    facts_of_method : mapping
-    synchronize : callable
-        Returns when a GPU is done.
-    """
-
-    graph: Mapping[str, Any]
-    weights: np.ndarray
-    compute: Compute
-    oracle: str
-    facts_of_method: Mapping[str, Any]
-    synchronize: Callable[[], Any] = lambda: None
-    _distances: Any = field(default_factory=lambda: np.empty((0, 0)))
-
-    def run(self) -> None:
-        self._distances = self.compute()
-
-    def wait(self) -> None:
-        """Return when a GPU is done; every other method returns when it is."""
-        self.synchronize()
-
-    def spoil(self) -> None:
-        self._distances = np.full_like(self.weights, np.nan)
-
-    def verify(self) -> str:
-        found = self._distances.get() if hasattr(self._distances, "get") else self._distances
-        if self.facts_of_method["method"] == PRODUCT:
-            return check_rows(found, self.weights, self.weights, is_closed=False)
-        if len(self.weights) > WHOLE_UP_TO:
-            return check_rows(found, found, self.weights, is_closed=True)
-        expected, tolerance = distances_by(self.oracle, self.weights)(), allowed_difference(self.weights)
-        compared = compare(found, expected, self.oracle, tolerance)
-        return compared + scipy_distances.agree(found, self.graph, tolerance)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the work of one run: for every method that of Floyd and Warshall, so rates rank as times do."""
-        n = self.weights.shape[0]
-        return {
-            "operations": 2 * n**3,
-            "bytes_moved": 2 * self.weights.nbytes,
-            "edges": int(np.isfinite(self.weights).sum()),
-            **self.facts_of_method,
-        }
-
-
 def apsp(
     *,
     graph: Mapping[str, Any],
@@ -97,8 +40,8 @@ def apsp(
     backend: str = "",
     dtype: str = "float64",
     where: str = "host",
-) -> PathsTask:
-    """Prepare all pairs of shortest paths.
+) -> Computed:
+    """Prepare all pairs of shortest paths; of every method the work is that of Floyd and Warshall.
 
     Parameters
     ----------
@@ -117,23 +60,30 @@ def apsp(
     Declined
         If the backend, the GPU or the package is missing here, or the backend declines min_plus.
     """
-    weights, synchronize = load_graph(**graph).astype(dtype), _nothing
-    facts: dict[str, Any] = {"method": method, "plan": {"threads": threads}}
-    if method in PACKAGES:
-        package, facts["project"] = PACKAGES[method]
-        if importlib.util.find_spec(package) is None:
-            raise Declined("missing", f"package {package} is not installed: pip install {package}")
-        compute = distances_by(method, weights)
+    weights, synchronize = load_graph(**graph).astype(dtype), nothing
+    given: Any = weights
+    package, project = PACKAGES.get(method, ("", ""))
+    if package:
+        require(package)
     else:
         registry.admit(backend, Problem(*weights.shape, len(weights), "min_plus", weights.dtype))
-        given: Any = weights
         if where == "gpu":
             given, synchronize = _on_gpu(weights)
-        compute = distances_by(method, given, backend)
-        compute()  # compiles the kernel
     oracle = "floyd_warshall" if method == "dijkstra" else "dijkstra"
-    known = oracle if _has_scipy() else "definition"
-    return PathsTask(graph, weights, compute, known, facts, synchronize)
+
+    def check(result: Any) -> str:
+        found = result.get() if hasattr(result, "get") else result
+        if method == PRODUCT:
+            return check_rows(found, weights, weights, is_closed=False)
+        if len(weights) > WHOLE_UP_TO:
+            return check_rows(found, found, weights, is_closed=True)
+        by = oracle if _has_scipy() else "definition"
+        expected, tolerance = distances_by(by, weights)(), allowed_difference(weights)
+        return compare(found, expected, by, tolerance) + scipy_distances.agree(found, graph, tolerance)
+
+    known: dict[str, Any] = {"operations": 2 * len(weights) ** 3, "bytes_moved": 2 * weights.nbytes}
+    known |= {"edges": int(np.isfinite(weights).sum()), "method": method, "plan": {"threads": threads}}
+    return Computed(distances_by(method, given, backend), check, known, project, synchronize, compiles=not package)
 
 
 def distances_by(method: str, weights: Any, backend: str = "") -> Compute:
@@ -182,10 +132,6 @@ def _on_gpu(weights: np.ndarray) -> tuple[Any, Callable[[], Any]]:
     import cupy
 
     return cupy.asarray(weights), device.synchronize
-
-
-def _nothing() -> None:
-    """Return at once: the host has done its work."""
 
 
 def check_rows(found: np.ndarray, factor: np.ndarray, weights: np.ndarray, *, is_closed: bool) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from experiments._parts.computed import require
 from harness.api.gemm import gemm
-from harness.errors import Declined
 from harness.experiment import Contender
 from harness.operands import Operands, poison
 from harness.problem import Problem
@@ -257,8 +256,8 @@ def call(
     Declined
         If there is no GPU, or PyTorch is not installed.
     """
-    if name == TORCH and importlib.util.find_spec("torch") is None:
-        raise Declined("missing", "package torch is not installed")
+    if name == TORCH:
+        require("torch")
     decoded = Problem.from_json(dict(problem))
     if name == MIN_PLUS:
         decoded = dataclasses.replace(decoded, semiring="min_plus")

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from experiments._parts import positional
+from experiments._parts.computed import require
 from experiments._parts.drawn_task import Crossing, Devices, DrawnTask, within
 from experiments._parts.dtensor_ranks import TensorRanks
-from experiments._parts.peers_task import plane, require
+from experiments._parts.peers_task import plane
 from experiments._parts.ranks_task import OthersClock
 from harness.distributed.grid import Grid
 from harness.distributed.transport.nccl import ENVIRONMENT

@@ -9,98 +9,45 @@ KeOps is none of them: its reductions are of formulas of vectors, and a product 
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from experiments._parts.call_task import HostTime
+from experiments._parts.computed import Computed, nothing, require
 from harness.errors import BackendUnavailable, Declined, VerificationError
 from harness.problem import Problem
 from harness.timing.clock import CpuClock
 
-PACKAGES = {"torch": "torch", "torch_semiring_einsum": "torch-semiring-einsum"}
 CHECKED = 8  # rows of dA and columns of dB that are computed anew
 
 # Sum of the errors over the sum of the gradients. It allows for ties, which PyTorch divides among all equal terms.
 TOLERANCE = 2e-3
 
 
-class GradientTask:
-    """A product and both of its gradients, from random operands and a random gradient of the result.
+def check(problem: Problem, given: Sequence[Any], gradients: Sequence[Any]) -> str:
+    """Compare rows of dA and columns of dB with the definition, in float64; `given` are A, B and the gradient of D."""
+    a, b, g = (x.detach().cpu().double().numpy() for x in given)
+    of_a, of_b = (x.cpu().double().numpy() for x in gradients)
+    rows, columns = (
+        np.linspace(0, size - 1, min(CHECKED, size)).astype(int) for x, size in zip((a, b), g.shape, strict=True)
+    )
+    expected_a = [_weights(problem, a[i, :, None] + b) @ g[i] for i in rows]
+    expected_b = [_weights(problem, a.T + b[:, j, None]) @ g[:, j] for j in columns]
+    for name, got, expected in (("dA", of_a[rows], expected_a), ("dB", of_b.T[columns], expected_b)):
+        error = np.abs(got - expected).sum() / np.abs(expected).sum()
+        if not error <= TOLERANCE:
+            raise VerificationError(f"{name} is wrong", expected=f"an error of {TOLERANCE} at most", got=f"{error:.2g}")
+    return f"{len(rows)} rows of dA and {len(columns)} columns of dB"
 
-    Parameters
-    ----------
-    problem : Problem
-        Over max_plus or logaddexp_plus.
-    device : str
-        ``"cpu"`` or ``"cuda"``.
-    function : callable
-        ``function(a, b)`` returns the product of tensors that require gradients.
-    seed : int
-    project : str
-        Whose function it is, if not this project's.
-    """
 
-    clock: Callable[[], CpuClock]
-
-    def __init__(
-        self, problem: Problem, device: str, function: Callable[[Any, Any], Any], seed: int, project: str = ""
-    ) -> None:
-        import torch
-
-        self._project = project
-        self._torch, self._problem, self._function, self._device = torch, problem, function, device
-        rng = np.random.default_rng(seed)
-        shapes = (problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)
-        a, b, g = (
-            torch.tensor(rng.standard_normal(shape), dtype=getattr(torch, problem.dtype.name), device=device)
-            for shape in shapes
-        )
-        self._a, self._b, self._g = a.requires_grad_(), b.requires_grad_(), g
-        self.run()  # loads and compiles
-        self.wait()
-
-    def run(self) -> None:
-        result = self._function(self._a, self._b)
-        self._gradients = self._torch.autograd.grad(result, (self._a, self._b), self._g)
-
-    def wait(self) -> None:
-        """Return when the GPU is done."""
-        if self._device == "cuda":
-            self._torch.cuda.synchronize()
-
-    def spoil(self) -> None:
-        self._gradients = tuple(self._torch.full_like(x, self._torch.nan) for x in (self._a, self._b))
-
-    def verify(self) -> str:
-        a, b, g = (x.detach().cpu().double().numpy() for x in (self._a, self._b, self._g))
-        of_a, of_b = (x.cpu().double().numpy() for x in self._gradients)
-        rows, columns = (
-            np.linspace(0, size - 1, min(CHECKED, size)).astype(int) for x, size in zip((a, b), g.shape, strict=True)
-        )
-        expected_a = [self._weights(a[i, :, None] + b) @ g[i] for i in rows]
-        expected_b = [self._weights(a.T + b[:, j, None]) @ g[:, j] for j in columns]
-        for name, got, expected in (("dA", of_a[rows], expected_a), ("dB", of_b.T[columns], expected_b)):
-            error = np.abs(got - expected).sum() / np.abs(expected).sum()
-            if not error <= TOLERANCE:
-                raise VerificationError(
-                    f"{name} is wrong", expected=f"an error of {TOLERANCE} at most", got=f"{error:.2g}"
-                )
-        return f"{len(rows)} rows of dA and {len(columns)} columns of dB"
-
-    def _weights(self, terms: np.ndarray) -> np.ndarray:
-        """Return the derivative of each sum along the first axis by each of its terms."""
-        if self._problem.semiring.add.name == "max":
-            return (np.arange(len(terms))[:, None] == terms.argmax(axis=0)).astype(float)
-        exponentials = np.exp(terms - terms.max(axis=0))
-        return np.asarray(exponentials / exponentials.sum(axis=0))
-
-    def facts(self) -> dict[str, Any]:
-        """Return the work of the product alone for every method, so that rates rank as times do."""
-        whose = {"project": self._project} if self._project else {}
-        return {**self._problem.work, "software": {"torch": self._torch.__version__}, **whose}
+def _weights(problem: Problem, terms: np.ndarray) -> np.ndarray:
+    """Return the derivative of each sum along the first axis by each of its terms."""
+    if problem.semiring.add.name == "max":
+        return (np.arange(len(terms))[:, None] == terms.argmax(axis=0)).astype(float)
+    exponentials = np.exp(terms - terms.max(axis=0))
+    return np.asarray(exponentials / exponentials.sum(axis=0))
 
 
 def gradients(
@@ -114,7 +61,7 @@ def gradients(
     threads: int,
     seed: int = 1,
     host_time: bool = False,
-) -> GradientTask:
+) -> Computed:
     """Prepare one, over float32; with `host_time` it is timed by what the host spends on it.
 
     Raises
@@ -122,19 +69,31 @@ def gradients(
     Declined
         If a package or the GPU is missing here, or the method has no such gradient.
     """
-    _require("torch")
+    require("torch")
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
         raise Declined("missing", "PyTorch finds no GPU")
     torch.set_num_threads(threads)
     problem = Problem(m, n, k, semiring, "float32")
+    function, rng = METHODS[method](semiring), np.random.default_rng(seed)
+    a, b, g = (
+        torch.tensor(rng.standard_normal(shape), dtype=torch.float32, device=device)
+        for shape in ((m, k), (k, n), (m, n))
+    )
+    given = a.requires_grad_(), b.requires_grad_(), g
+    wait = torch.cuda.synchronize if device == "cuda" else nothing
     try:
-        made = GradientTask(problem, device, METHODS[method](semiring), seed, PROJECTS.get(method, ""))
+        return Computed(
+            lambda: torch.autograd.grad(function(a, b), (a, b), g),
+            lambda gradients: check(problem, given, gradients),
+            {**problem.work, "software": {"torch": torch.__version__}},
+            PROJECTS.get(method, ""),
+            wait,
+            (lambda: HostTime(wait)) if host_time else CpuClock,
+        )
     except BackendUnavailable as error:
         raise Declined("missing", str(error)) from None
-    made.clock = (lambda: HostTime(made.wait)) if host_time else CpuClock
-    return made
 
 
 def _harness(semiring: str) -> Callable[[Any, Any], Any]:
@@ -150,7 +109,7 @@ def _broadcast(semiring: str) -> Callable[[Any, Any], Any]:
 
 
 def _einsum(semiring: str) -> Callable[[Any, Any], Any]:
-    _require("torch_semiring_einsum")
+    require("torch_semiring_einsum", "torch-semiring-einsum")
     if semiring != "logaddexp_plus":
         raise Declined("declined", f"torch-semiring-einsum has no gradient over {semiring}")
     import torch_semiring_einsum as package
@@ -162,8 +121,3 @@ def _einsum(semiring: str) -> Callable[[Any, Any], Any]:
 METHODS = {"harness": _harness, "broadcast": _broadcast, "einsum": _einsum}
 # Whose the methods of others are.
 PROJECTS = {"broadcast": "PyTorch", "einsum": "torch-semiring-einsum"}
-
-
-def _require(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise Declined("missing", f"package {PACKAGES[module]} is not installed: pip install {PACKAGES[module]}")

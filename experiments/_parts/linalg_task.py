@@ -6,7 +6,6 @@ Beside it stands the share of the time that products take, from runs of their ow
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from experiments._parts import linalg_shares as shares
 from experiments._parts.algorithms import GPU, HOST, LIBRARIES
+from experiments._parts.computed import Computed, nothing, require
 from experiments._parts.linalg_shares import BLOCK
 from harness import linalg
 from harness.api.arrays import kind_of
@@ -58,58 +58,6 @@ class Algorithm(NamedTuple):
     operations: float
 
 
-class LinalgTask:
-    """One algorithm on one set of arrays.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    arrays : dict
-    compute : callable
-        Returns the result.
-    facts : mapping
-    synchronize : callable
-    """
-
-    def __init__(
-        self,
-        algorithm: Algorithm,
-        arrays: Arrays,
-        compute: Callable[[], Any],
-        facts: Mapping[str, Any],
-        synchronize: Callable[[], None],
-    ) -> None:
-        self._algorithm, self._arrays, self._compute = algorithm, arrays, compute
-        self._facts, self._synchronize = dict(facts), synchronize
-        self._result: Any = compute()  # compiles kernels
-        self._facts["residual"] = algorithm.residual(arrays, self._result)
-
-    def run(self) -> None:
-        self._result = self._compute()
-
-    def wait(self) -> None:
-        """Return when the GPU is done, if there is one."""
-        self._synchronize()
-
-    def spoil(self) -> None:
-        """Forget the result."""
-        self._result = None
-
-    def verify(self) -> str:
-        """Check the residual of the last result."""
-        if self._result is None:
-            raise VerificationError("there is no result")
-        residual = self._algorithm.residual(self._arrays, self._result)
-        bound = float(self._facts["bound"])
-        if not residual <= bound:
-            raise VerificationError("the residual is too large", expected=f"at most {bound:.1e}", got=f"{residual:.1e}")
-        return f"a scaled residual of {residual:.1e}, of at most {bound:.1e}"
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return the work of one run, its residual, and the share of the products where runs agree on it."""
-        return self._facts
-
-
 def algorithm(
     *,
     name: str,
@@ -121,7 +69,7 @@ def algorithm(
     columns: int = 1,
     options: Options | None = None,
     seed: int = 1,
-) -> LinalgTask:
+) -> Computed:
     """Prepare one.
 
     Parameters
@@ -144,26 +92,35 @@ def algorithm(
     Declined
         If the GPU, the backend or a package is missing.
     """
-    chosen, module, synchronize = ALGORITHMS[name], _module(where), _nothing
+    chosen, module, synchronize = ALGORITHMS[name], _module(where), nothing
     arrays = chosen.inputs(np.random.default_rng(seed), n, np.dtype(dtype), columns)
     if where == GPU:
         arrays = {key: module.asarray(x) for key, x in arrays.items()}
         synchronize = _synchronize
     own = {**(options or {}), "backend": method, "threads": threads if where == HOST else None}
-    if own.get("factor_dtype") == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
-        raise Declined("missing", "package ml_dtypes is not installed: pip install ml_dtypes")
+    if own.get("factor_dtype") == "bfloat16":
+        require("ml_dtypes")
     size = n**2 * columns if name == "trsm" else n**3
     unit = float(np.finfo("float64" if name == "refine" else dtype).eps)
     facts: dict[str, Any] = {"operations": chosen.operations * size, "bytes_moved": 2 * arrays["a"].nbytes}
-    facts["bound"] = MOST * n**0.5 * unit
-    if method == LIBRARY:
-        facts["project"] = LIBRARIES[where]
-        return LinalgTask(chosen, arrays, lambda: chosen.library(module, arrays), facts, synchronize)
+    facts["bound"] = bound = MOST * n**0.5 * unit
+
+    def check(result: Any) -> str:
+        residual = chosen.residual(arrays, result)
+        if not residual <= bound:
+            raise VerificationError("the residual is too large", expected=f"at most {bound:.1e}", got=f"{residual:.1e}")
+        return f"a scaled residual of {residual:.1e}, of at most {bound:.1e}"
+
+    is_library = method == LIBRARY
+    compute = (lambda: chosen.library(module, arrays)) if is_library else (lambda: chosen.run(arrays, own))
     try:
-        facts |= shares.measured(lambda: chosen.run(arrays, own), lambda: chosen.shares(arrays, own), wait=synchronize)
-        return LinalgTask(chosen, arrays, lambda: chosen.run(arrays, own), facts, synchronize)
+        if not is_library:
+            facts |= shares.measured(compute, lambda: chosen.shares(arrays, own), wait=synchronize)
+        made = Computed(compute, check, facts, LIBRARIES[where] if is_library else "", synchronize)
     except BackendUnavailable as error:
         raise Declined("missing", str(error)) from None
+    facts["residual"] = chosen.residual(arrays, made.result)
+    return made
 
 
 def _module(where: str) -> Any:
@@ -181,10 +138,6 @@ def _synchronize() -> None:
     from backends.gpu._cuda import device
 
     device.synchronize()
-
-
-def _nothing() -> None:
-    """Return at once: the host has done its work."""
 
 
 def _matrix(rng: np.random.Generator, n: int, dtype: np.dtype[Any], _: int) -> Arrays:
@@ -242,7 +195,7 @@ def _hessenberg_residual(arrays: Arrays, factors: Any) -> float:
 
 def _library_trsm(module: Any, arrays: Arrays) -> Any:
     if module is np:
-        _require("scipy")
+        require("scipy")
         from scipy.linalg import solve_triangular
     else:
         from cupyx.scipy.linalg import solve_triangular
@@ -252,15 +205,10 @@ def _library_trsm(module: Any, arrays: Arrays) -> Any:
 def _library_hessenberg(module: Any, arrays: Arrays) -> Any:
     if module is not np:
         raise Declined("declined", "cuSOLVER has no Hessenberg reduction")
-    _require("scipy")
+    require("scipy")
     from scipy.linalg import hessenberg
 
     return hessenberg(arrays["a"], calc_q=True)
-
-
-def _require(package: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise Declined("missing", f"package {package} is not installed: pip install {package}")
 
 
 ALGORITHMS = {

@@ -10,18 +10,17 @@ Operands are spread beforehand, as a strategy's pieces are, and the result stays
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
+from experiments._parts.computed import require
 from experiments._parts.dtensor_ranks import TensorRanks
 from experiments._parts.ranks_task import OthersClock
 from harness.distributed.choice.volumes import grids
 from harness.distributed.grid import Grid
-from harness.errors import Declined
 from harness.operands import Operands, poison
 from harness.problem import Problem
 from harness.proof.verify import verify
@@ -180,12 +179,6 @@ def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int
     require(package)
     decoded = Problem.from_json(dict(problem))
     return PeerTask(SYSTEMS[package](decoded, Operands.generate(decoded, seed), plane(threads)), seed)
-
-
-def require(package: str) -> None:
-    """Raise Declined unless `package` is installed."""
-    if importlib.util.find_spec(package) is None:
-        raise Declined("missing", f"package {package} is not installed: pip install {package}")
 
 
 def plane(ranks: int) -> Grid:

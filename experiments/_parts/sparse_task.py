@@ -2,76 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from experiments._parts.computed import Computed, require
 from harness import machine, registry
-from harness.errors import Declined, VerificationError
+from harness.errors import Declined
 from harness.interface import prepare
 from harness.operands import Operands
 from harness.problem import Problem
+from harness.proof.verify import verify
 from harness.semiring import SEMIRINGS
 
 Compute = Callable[[], np.ndarray]
-PACKAGES = {"scipy": "scipy", "graphblas": "python-graphblas"}
 # Whose the methods of others are.
 PROJECTS = {"csr": "SciPy", "dia": "SciPy", "graphblas": "GraphBLAS"}
 FORMS = ("uniform", "band")
-
-
-@dataclass
-class SparseTask:
-    """A sparse matrix times columns.
-
-    Parameters
-    ----------
-    problem : Problem
-        The product as a dense one.
-    a, b : arrays
-        Dense; elements that are absent are the semiring's zero.
-    stored : int
-        Elements of A that are not absent.
-    compute : callable
-        Returns the result, its input converted beforehand.
-    project : str
-        Whose method it is, if not this project's.
-    """
-
-    problem: Problem
-    a: np.ndarray
-    b: np.ndarray
-    stored: int
-    compute: Compute
-    project: str = ""
-
-    def __post_init__(self) -> None:
-        self._result = self.compute()  # loads and compiles
-
-    def run(self) -> None:
-        self._result = self.compute()
-
-    def wait(self) -> None:
-        """Return: every method here returns when it is done."""
-
-    def spoil(self) -> None:
-        self._result = np.full((self.problem.m, self.problem.n), np.nan)
-
-    def verify(self) -> str:
-        from harness.proof.verify import verify
-
-        if self._result.shape != (self.problem.m, self.problem.n):
-            raise VerificationError("the result has another shape", got=str(self._result.shape))
-        return verify(self.problem, Operands(self.a, self.b, None, self._result), self._result, seed=1)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the work of the dense product for every method, so that rates rank as times do."""
-        whose = {"project": self.project} if self.project else {}
-        return {**self.problem.work, "stored": self.stored, "density": self.stored / self.a.size, **whose}
 
 
 def sparse(form: str, n: int, percent: float, semiring: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -108,8 +56,8 @@ def product(
     threads: int,
     seed: int = 1,
     backend: str = "",
-) -> SparseTask:
-    """Prepare one.
+) -> Computed:
+    """Prepare one; of every method the work is that of the dense product, so that rates rank as times do.
 
     Parameters
     ----------
@@ -133,7 +81,13 @@ def product(
     b = np.random.default_rng(seed + 1).uniform(0.5, 1.5, (n, columns))
     makers = {"dense": _dense, "csr": _scipy, "dia": _scipy, "graphblas": _graphblas}
     compute = makers[method](problem, a, b, mask, backend if method == "dense" else method, threads)
-    return SparseTask(problem, a, b, int(mask.sum()), compute, PROJECTS.get(method, ""))
+
+    def check(result: np.ndarray) -> str:
+        return verify(problem, Operands(a, b, None, result), result, seed=1)
+
+    stored = int(mask.sum())
+    known = {**problem.work, "stored": stored, "density": stored / a.size}
+    return Computed(compute, check, known, PROJECTS.get(method, ""))
 
 
 def _dense(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, backend: str, threads: int) -> Compute:
@@ -144,7 +98,7 @@ def _dense(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, backen
 
 
 def _scipy(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, method: str, threads: int) -> Compute:
-    _require("scipy")
+    require("scipy")
     if not problem.semiring.is_ordinary:
         raise Declined("declined", "scipy.sparse computes plus_times only")
     from scipy import sparse as scipy_sparse
@@ -156,7 +110,7 @@ def _scipy(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, method
 
 
 def _graphblas(problem: Problem, a: np.ndarray, b: np.ndarray, mask: np.ndarray, _: str, threads: int) -> Compute:
-    _require("graphblas")
+    require("graphblas", "python-graphblas")
     import graphblas
 
     graphblas.ss.config["nthreads"] = threads
@@ -165,9 +119,3 @@ def _graphblas(problem: Problem, a: np.ndarray, b: np.ndarray, mask: np.ndarray,
     dense, operator = graphblas.Matrix.from_dense(b), getattr(graphblas.semiring, problem.semiring.name)
     zero = problem.semiring.zero(problem.dtype)
     return lambda: operator(stored @ dense).new().to_dense(fill_value=zero)
-
-
-def _require(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        package = PACKAGES[module]
-        raise Declined("missing", f"package {package} is not installed: pip install {package}")
