@@ -43,6 +43,13 @@ def test_the_report_of_a_machine_can_be_read_in_one_sitting(stored_results, slug
     assert lines.index("## How to read") <= MOST_LINES_FIRST
 
 
+def test_the_title_names_the_gpus(tmp_path):
+    machine = dataclasses.replace(MACHINE, gpu={"name": "Test GPU", "count": "2"})
+    text = machine_report.write([LADDER], cells(LADDER), machine, tmp_path, tmp_path).read_text(encoding="utf-8")
+    assert text.startswith("# Results: Test CPU, 4 cores, 2 x Test GPU\n")
+    assert "| GPU | 2 x Test GPU |" in text
+
+
 def test_what_has_no_verdict_is_named_after_what_came_out(tmp_path):
     sweep, own = EXPERIMENTS["size_sweep"], cells(LADDER)
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in cells(sweep)]
