@@ -15,8 +15,9 @@ from harness.semiring import SEMIRINGS
 
 # A value is recognised if it agrees to this many units in the last place, times the number of terms.
 ULPS_PER_TERM = 4
-# Precisions that a kernel may lower its operands to, by the distance of 1 from the next number, and errors in those.
-LOWER, MOST_STEPS = {"float32": 2.0**-23, "TF32 or float16": 2.0**-10, "bfloat16": 2.0**-7}, 4
+# Precisions that a kernel may lower its operands to, by the distance of 1 from the next number, and the least and the
+# greatest error in those steps.
+LOWER, STEPS = {"float32": 2.0**-23, "TF32 or float16": 2.0**-10, "bfloat16": 2.0**-7}, (0.01, 4.0)
 
 # Fewer wrong integers or bools than this may equal the poison by chance.
 ENOUGH = 8
@@ -64,9 +65,12 @@ def _precision(problem: Problem, got: np.ndarray, expected: np.ndarray) -> str:
     """Return "the precision of float32" if the errors are those of narrower numbers, or an empty string."""
     if is_exact(problem.dtype) or not np.isfinite(expected).all():
         return ""
-    error = np.abs(got - expected).max() / (np.abs(expected).max() or 1)
-    names = [name for name, step in LOWER.items() if step > np.finfo(problem.dtype).eps and error < MOST_STEPS * step]
-    return f"the precision of {names[0]}" if names else ""
+    with np.errstate(all="ignore"):
+        error = float(np.abs(got - expected).max()) / (float(np.abs(expected).max()) or 1.0)
+    for name, step in LOWER.items():
+        if step > np.finfo(problem.dtype).eps and STEPS[0] * step < error < STEPS[1] * step:
+            return f"the precision of {name}"
+    return ""
 
 
 def _mistakes(
