@@ -12,23 +12,6 @@ from harness.run.task import GemmTask, gemm
 PROBLEM = Problem(5, 6, 7)
 
 
-class Cheat(HostExecution):
-    """Zeroes an operand, and answers with the product that is then right."""
-
-    def run(self):
-        self.operands.a[...] = 0
-        self.operands.out[...] = 0
-
-
-def test_a_product_of_operands_that_the_backend_changed_does_not_pass():
-    operands = Operands.generate(PROBLEM, 1)
-    task = GemmTask(Plan(PROBLEM), operands, Cheat(operands), seed=1)
-    task.run()
-    assert np.array_equal(operands.a @ operands.b, task.execution.result())
-    with pytest.raises(VerificationError):
-        task.verify()
-
-
 def test_a_spoiled_result_does_not_pass_until_it_is_computed_again():
     task = gemm(problem=PROBLEM.to_json(), backend="cpu-numpy", seed=1, threads=1)
     task.run()
