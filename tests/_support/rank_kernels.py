@@ -33,6 +33,7 @@ CASES = (  # semiring, dtype of operands, dtype of the call, local backend, grid
     (SEMIRINGS["min_plus"], "float64", None, "auto", "1x1x2", {"panel": 3, "in_flight": 2}),
     (SEMIRINGS["plus_times"], "float64", None, "cpu-numpy", "2x1x1", {"reduction": "mpi"}),
     (SEMIRINGS["plus_times"], "float64", None, "cpu-numpy", "1x1x2", {"reduction": "mpi"}),
+    (SEMIRINGS["plus_times"], "complex128", None, "cpu-packed", "1x1x2", {"reduction": "mpi"}),
     (OWN, "float64", None, "cpu-naive", "1x1x2", {"panel": 2}),
 )
 

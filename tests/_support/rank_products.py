@@ -41,6 +41,9 @@ KINDS = (
     ("plus_times", "uint8", ""),
     ("plus_times", "float64", ""),
     ("plus_times!", "float32", ""),
+    ("plus_times", "complex64", ""),
+    ("plus_times!", "complex128", ""),
+    ("plus_times", "complex128", "complex64"),
     ("plus_times", "int32", "int8"),
     ("plus_times", "float32", "float16"),
     ("plus_times", "float32", "bfloat16"),
@@ -108,6 +111,9 @@ def operands(rng, sizes, kind, scalars):
 
 def draw(rng, shape, dtype, kind):
     """Return values whose sums are exact, unless the kind is marked otherwise."""
+    if dtype.kind == "c":
+        parts_of = draw(rng, (*shape, 2), np.dtype(np.float64), kind)
+        return (parts_of[..., 0] + 1j * parts_of[..., 1]).astype(dtype)
     if dtype.kind == "b":
         return rng.random(shape) < 0.4
     if kind[0].startswith("plus_times") and not kind[0].endswith("!"):

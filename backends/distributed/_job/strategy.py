@@ -63,7 +63,7 @@ class Strategy(Composite):
     from_root: ClassVar[bool] = False
     flat: ClassVar[str] = ""
     starts_processes = True
-    takes = frozenset({"mixed", "half"})
+    takes = frozenset({"mixed", "half", "complex"})
 
     def missing(self) -> str | None:
         """Return why no job can be started here."""
