@@ -41,6 +41,9 @@ SIZES = {"smoke": (100,), "quick": (500, 700, 1000), "full": (500, 700, 1000, 14
 # A power of two, and a size a little below.
 LESSON_SIZES = {"smoke": (100, 128), "quick": (500, 512), "full": (1000, 1024)}
 LESSON = "power of two"
+# Of products of complex numbers: their rungs differ from those of real ones in what they gain.
+COMPLEX_SIZES = {"smoke": (), "quick": (), "full": (500, 700, 1000)}
+COMPLEX, COMPLEX_DTYPE = "complex numbers", "complex64"
 SEMIRINGS = {
     "smoke": ("plus_times",),
     "quick": ("plus_times", "min_plus"),
@@ -80,7 +83,12 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     ]
     rungs = [*STEPS, backend_contender("cpu-simd")]
     lesson = [product_case(Problem(n, n, n), rungs, role=LESSON) for n in LESSON_SIZES[preset]]
-    return [*products, *(peak_case(name) for name in SEMIRINGS[preset]), *lesson]
+    of_complex = [
+        product_case(Problem(n, n, n, dtype=COMPLEX_DTYPE), contenders, role=COMPLEX) for n in COMPLEX_SIZES[preset]
+    ]
+    peaks = [peak_case(name) for name in SEMIRINGS[preset]]
+    peaks += [peak_case("plus_times", COMPLEX_DTYPE)] if of_complex else []
+    return [*products, *peaks, *lesson, *of_complex]
 
 
 def at_a_power_of_two(cells: list[Cell], options: Json) -> Finding | None:
@@ -94,6 +102,15 @@ def at_a_power_of_two(cells: list[Cell], options: Json) -> Finding | None:
     return Finding(who, SPEED, [Value(exactly(at.rate / below.rate))], over, judged=judged)
 
 
+DRAWN = {
+    "panels": "semiring",
+    "over_sizes": "mean",
+    "labels": "ladder",
+    "subject": "cpu-simd",
+    "finding": "ladder",
+    "beside": ["cpu-strassen", "cpu-numpy", *itertools.chain(*FASTEST)],
+}
+
 EXPERIMENT = Experiment(
     name="ladder",
     question="What does each classic optimisation of a matrix product buy?",
@@ -103,16 +120,15 @@ EXPERIMENT = Experiment(
             "ladder",
             "bars",
             "The ladder: what each step buys",
-            {
-                "panels": "semiring",
-                "where": {"role": "product"},
-                "over_sizes": "mean",
-                "labels": "ladder",
-                "subject": "cpu-simd",
-                "finding": "ladder",
-                "beside": ["cpu-strassen", "cpu-numpy", *itertools.chain(*FASTEST)],
-            },
+            {**DRAWN, "where": {"role": "product"}},
             prominence=94,
+        ),
+        Figure(
+            "ladder_complex",
+            "bars",
+            "The ladder over complex numbers",
+            {**DRAWN, "where": {"role": COMPLEX}},
+            prominence=62,
         ),
         Figure(
             "power_of_two",

@@ -22,12 +22,20 @@ ORDINARY = {
         (256, 257, 300, 384, 500, 511, 513, 700, *BETWEEN, 2000, 2048, 2049, 4096),
     ),
 }
-# Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes show the same.
+# Sizes of all other products, complex ones among them: NumPy's ufuncs, often the only peer, are slow, and larger sizes
+# show the same.
 OTHER = (257, 512)
 OTHERS = {
     "smoke": (),
-    "quick": (("min_plus", "float64", OTHER), ("max_times", "float64", OTHER[:1])),
-    "full": tuple((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
+    "quick": (
+        ("min_plus", "float64", OTHER),
+        ("max_times", "float64", OTHER[:1]),
+        ("plus_times", "complex128", OTHER[:1]),
+    ),
+    "full": (
+        *((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
+        *(("plus_times", dtype, OTHER) for dtype in ("complex128", "complex64")),
+    ),
 }
 # Presets that also measure all threads, and their sizes. Most peers of the other products use one thread. A few minutes
 # decide nothing where others use the cores, too.
