@@ -1,6 +1,6 @@
 """Products with a triangle by a backend that knows none: the matrix is mirrored, or D is computed by rows of blocks.
 
-    A symmetric          mirror the triangle of A into a whole matrix; one product by the base
+    A symmetric          mirror the triangle of A into a whole matrix; one product by the base (Hermitian: conjugated)
     triangle of D        for each block of rows i:  D[i, :i] by one product, in place
                                                     D[i, i] by one product into scratch, then its triangle copied
 
@@ -85,6 +85,8 @@ class Triangle(Composite):
             return self._rows_of_blocks(plan, operands, arrays)
         whole = arrays.empty(operands.a.shape, operands.a.dtype)
         product = self._product(plan, dataclasses.replace(operands, a=whole))
+        if plan.problem.triangle == "h":
+            return [lambda: mirror_triangle(operands.a, whole, arrays, arrays.conjugate), product.run_once]
         return [self.mirror(operands.a, whole, arrays), product.run_once]
 
     def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
@@ -136,14 +138,18 @@ def _copy_triangle(x: Any, out: Any, arrays: Any) -> Callable[[], object]:
     return copy
 
 
-def mirror_triangle(x: Any, whole: Any, arrays: Any) -> None:
+def mirror_triangle(x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None = None) -> None:
     """Write to `whole` the symmetric matrix whose triangle is that of `x`, by blocks that stay in a cache.
 
-    `whole` may be `x`.
+    `whole` may be `x`. With `conjugate` it is Hermitian.
     """
+    turned = conjugate or (lambda block: block)
     for begin in range(0, x.shape[0], MIRRORED_ROWS):
         rows, left = slice(begin, begin + MIRRORED_ROWS), slice(0, begin)
         square = x[rows, rows]
         whole[rows, left] = x[rows, left]
-        whole[left, rows] = x[rows, left].T
-        whole[rows, rows] = arrays.where(arrays.tri(square.shape[0], dtype=arrays.bool_), square, square.T)
+        whole[left, rows] = turned(x[rows, left].T)
+        whole[rows, rows] = arrays.where(arrays.tri(square.shape[0], dtype=arrays.bool_), square, turned(square.T))
+    if conjugate:
+        diagonal = arrays.arange(x.shape[0])
+        whole[diagonal, diagonal] = whole[diagonal, diagonal].real

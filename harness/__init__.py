@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.api.argk import gemm_argk
 from harness.api.gemm import gemm
-from harness.api.matrix_vector import axpy, gemv, ger, symv, syr, syrk
+from harness.api.matrix_vector import axpy, gemv, ger, hemv, her, herk, symv, syr, syrk
 from harness.arithmetic import native_floats
 from harness.errors import (
     BackendUnavailable,
@@ -67,6 +67,9 @@ __all__ = [
     "gemm_argk",
     "gemv",
     "ger",
+    "hemv",
+    "her",
+    "herk",
     "native_floats",
     "results",
     "symv",

@@ -15,8 +15,9 @@ from harness.errors import ProblemError
 from harness.scalars import as_count, as_value
 from harness.semiring import SEMIRINGS, Scalar, Semiring, as_semiring
 
-# Values of `Problem.triangle`, with what `str` says of each.
-TRIANGLES = {"": "", "a": ", A symmetric", "d": ", lower triangle of D"}
+# Values of `Problem.triangle` and of `Problem.conjugate`, with what `str` says of each.
+TRIANGLES = {"": "", "a": ", A symmetric", "h": ", A Hermitian", "d": ", lower triangle of D"}
+CONJUGATES = {"": "", "a": ", A conjugated", "b": ", B conjugated", "ab": ", A and B conjugated"}
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,22 @@ class Problem:
     operand_dtype : numpy dtype, optional
         Of A and B in a mixed product, one of `harness.dtypes.MIXED`; bfloat16 is that of `ml_dtypes`. None: `dtype`.
     triangle : str
-        ``"a"``: A is symmetric, and nothing above its diagonal is used (BLAS: symv, symm). ``"d"``: nothing of D above
-        its diagonal is computed or written, and nothing of C there is read (syrk, syr). Empty: whole matrices.
+        ``"a"``: A is symmetric, and nothing above its diagonal is used (BLAS: symv, symm). ``"h"``: A is Hermitian, and
+        nothing above its diagonal and no imaginary part on it is used (hemv, hemm); over real dtypes it becomes
+        ``"a"``. ``"d"``: nothing of D above its diagonal is computed or written, and nothing of C there is read (syrk,
+        syr, herk, her). Empty: whole matrices.
     batch : tuple of int
         Leading dimensions of A, B, C and D: so many products of these sizes, with the same scalars. Empty: one product.
+    conjugate : str
+        Which of A and B are conjugated as they are read: ``"a"``, ``"b"`` or ``"ab"``. It becomes empty over real
+        dtypes, where nothing is to be done.
 
     Raises
     ------
     ProblemError
         If a size is negative, the semiring is unknown, the dtype makes no sense in it, a scalar is NaN or no value of
-        the dtype, the dtype is not the one in which products of `operand_dtype` are summed, or a matrix with a triangle
-        is not square.
+        the dtype, the dtype is not the one in which products of `operand_dtype` are summed, a matrix with a triangle is
+        not square, or `triangle` or `conjugate` is none of the values above.
     """
 
     m: int
@@ -67,6 +73,7 @@ class Problem:
     operand_dtype: np.dtype[Any] | None = None
     triangle: str = ""
     batch: tuple[int, ...] = ()
+    conjugate: str = ""
 
     def __post_init__(self) -> None:
         fields = vars(self)  # `object.__setattr__` of each takes as long as all checks
@@ -89,18 +96,20 @@ class Problem:
                 got=repr(self.layout),
             )
         self._check_triangle()
+        _check_choice("conjugate", self.conjugate, CONJUGATES)
+        if not is_complex(self.dtype):
+            fields |= {"conjugate": "", "triangle": self.triangle.replace("h", "a")}
 
-    def laid_out(self, layout: str, **sizes: int) -> Problem:
-        """Return the same product of matrices in the memory order `layout`, and of other sizes: nothing is checked."""
+    def laid_out(self, layout: str, **others: Any) -> Problem:
+        """Return the same product in the memory order `layout`, with `others` changed: nothing is checked."""
         changed = object.__new__(Problem)
-        vars(changed).update(vars(self), layout=layout, **sizes)
+        vars(changed).update(vars(self), layout=layout, **others)
         return changed
 
     def _check_triangle(self) -> None:
-        if not isinstance(self.triangle, str) or self.triangle not in TRIANGLES:
-            names, got = "one of " + ", ".join(map(repr, TRIANGLES)), repr(self.triangle)
-            raise ProblemError("triangle is not understood", expected=names, got=got, fix="leave triangle out")
-        sizes = {"a": ("A", self.m, self.k), "d": ("D", self.m, self.n)}.get(self.triangle)
+        _check_choice("triangle", self.triangle, TRIANGLES)
+        of_a = "A", self.m, self.k
+        sizes = {"a": of_a, "h": of_a, "d": ("D", self.m, self.n)}.get(self.triangle)
         if sizes and sizes[1] != sizes[2]:
             matrix, rows, columns = sizes
             raise ProblemError(
@@ -210,7 +219,7 @@ class Problem:
 
     @property
     def _elements_of_a(self) -> int:
-        return _triangular(self.m) if self.triangle == "a" else self.m * self.k
+        return _triangular(self.m) if self.triangle in ("a", "h") else self.m * self.k
 
     @property
     def _elements_of_d(self) -> int:
@@ -228,7 +237,7 @@ class Problem:
             record[name] = _to_json(record[name])
         record["operand_dtype"] = self.operand_dtype and self.operand_dtype.name
         record["batch"] = list(self.batch)
-        for name in ("operand_dtype", "triangle", "batch"):
+        for name in ("operand_dtype", "triangle", "batch", "conjugate"):
             if not record[name]:  # then left out: the keys of stored results are hashes of records
                 del record[name]
         return record
@@ -245,7 +254,8 @@ class Problem:
     def __str__(self) -> str:
         dtype = self.dtype.name if self.operand_dtype is None else f"{self.operand_dtype.name} to {self.dtype.name}"
         batch = f"{'x'.join(map(str, self.batch))} of " if self.batch else ""
-        return f"{self.semiring.name} {dtype} {batch}{self.m}x{self.n}x{self.k}{TRIANGLES[self.triangle]}"
+        marks = TRIANGLES[self.triangle] + CONJUGATES[self.conjugate]
+        return f"{self.semiring.name} {dtype} {batch}{self.m}x{self.n}x{self.k}{marks}"
 
 
 def _to_json(scalar: Scalar) -> Any:
@@ -257,6 +267,12 @@ def _to_json(scalar: Scalar) -> Any:
 def _triangular(size: int) -> int:
     """Return the number of elements on and below the diagonal of a square matrix."""
     return size * (size + 1) // 2
+
+
+def _check_choice(name: str, value: Any, known: dict[str, str]) -> None:
+    if not isinstance(value, str) or value not in known:
+        expected = "one of " + ", ".join(repr(key) + words.replace(",", ":", 1) for key, words in known.items())
+        raise ProblemError(f"{name} is not understood", expected=expected, got=repr(value), fix=f"leave {name} out")
 
 
 def _as_size(name: str, value: Any) -> int:

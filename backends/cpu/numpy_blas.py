@@ -66,24 +66,27 @@ def _uses_blas(problem: Problem) -> bool:
 
 
 def _prepare_blas(problem: Problem, operands: Operands) -> Callable[[], None]:
-    """Return ``run()`` for plus_times over floats.
+    """Return ``run()`` for plus_times over floats and complex numbers.
 
-    Operands that BLAS cannot read in place are copied; matmul would compute those without BLAS.
+    Operands that BLAS cannot read in place are copied; matmul would compute those without BLAS. Alpha multiplies a copy
+    of A, as in the definition: sums that overflow would be NaN times an alpha of 0.
     """
     inputs = [x if _is_blas_layout(x) else np.empty(x.shape, x.dtype) for x in (operands.a, operands.b)]
-    is_direct = problem.alpha is None and not problem.accumulate and operands.out.flags.c_contiguous
+    if problem.alpha is not None:
+        inputs[0] = np.empty(operands.a.shape, operands.a.dtype)
+    is_direct = not problem.accumulate and operands.out.flags.c_contiguous
     product = operands.out if is_direct else np.empty(operands.out.shape, operands.out.dtype)
 
     def run() -> None:
-        for x, read in zip((operands.a, operands.b), inputs, strict=True):
-            if read is not x:
-                np.copyto(read, x)
         with np.errstate(all="ignore"):
+            for x, read, factor in zip((operands.a, operands.b), inputs, (problem.alpha, None), strict=True):
+                if factor is not None:
+                    np.multiply(factor, x, out=read)
+                elif read is not x:
+                    np.copyto(read, x)
             np.matmul(*inputs, out=product)
             if product is operands.out:
                 return
-            if problem.alpha is not None:
-                np.multiply(product, problem.alpha, out=product)
             if operands.c is None:
                 np.copyto(operands.out, product)
                 return

@@ -41,6 +41,13 @@ class Arguments:
         """Return whether an operand has another dtype than the product takes it in."""
         return any(x.dtype != self.dtype_of(name) for name, x in self.inputs.items())
 
+    def conjugated(self) -> Arguments:
+        """Return the same product of copies that are conjugated, for a backend that conjugates nothing."""
+        problem, module = self.problem, self.arrays.module
+        inputs = {name: module.conjugate(x) if name in problem.conjugate else x for name, x in self.inputs.items()}
+        layout = order_of(inputs["a"]) + order_of(inputs["b"]) + problem.layout[2]
+        return Arguments(self.arrays, inputs, problem.laid_out(layout, conjugate=""), self.batch)
+
 
 def read_arguments(
     caller: str,
@@ -52,6 +59,7 @@ def read_arguments(
     out: Any = None,
     dtype: Any = None,
     triangle: str = "",
+    conjugate: str = "",
 ) -> Arguments:
     """Check the arguments of `caller` (its name), and return them with the product that they describe.
 
@@ -61,9 +69,8 @@ def read_arguments(
     matrices = {name: _as_matrices(caller, arrays, name, x) for name, x in operands.items()}
     dtype, operand_dtype = choose_dtypes(caller, matrices, dtype)
     batch, (m, n, k) = _shapes(caller, matrices)
-    problem = Problem(
-        m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype, triangle=triangle
-    )
+    others: dict[str, Any] = {"operand_dtype": operand_dtype, "triangle": triangle, "conjugate": conjugate}
+    problem = Problem(m, n, k, semiring, dtype, alpha, beta, "c" in matrices, **others)
     check_out(caller, arrays, out, (*batch, m, n), problem.dtype)
     layout = order_of(matrices["a"]) + order_of(matrices["b"]) + ("C" if out is None else order_of(out))
     return Arguments(arrays, matrices, problem.laid_out(layout), batch)

@@ -42,6 +42,7 @@ def gemm(
     threads: int | None = None,
     dtype: Any = None,
     triangle: str = "",
+    conjugate: str = "",
 ) -> Any:
     """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring.
 
@@ -65,12 +66,17 @@ def gemm(
     threads : int, optional
         For this call; None leaves the settings of BLAS and Numba alone.
     dtype : numpy dtype, optional
-        Of the sums and of the result. None: ``numpy.result_type`` of a, b and c. ``float32`` for a and b of float16 or
-        of bfloat16, ``float64`` for those of float32, and ``int32`` for those of int8 or uint8 make a mixed product:
-        they are multiplied as they are, and c must be of `dtype`.
+        Of the sums and of the result. None: ``numpy.result_type`` of a, b and c, among which complex ones make the
+        product complex. ``float32`` for a and b of float16 or of bfloat16, ``float64`` for those of float32,
+        ``complex128`` for those of complex64, and ``int32`` for those of int8 or uint8 make a mixed product: they are
+        multiplied as they are, and c must be of `dtype`.
     triangle : str
-        ``"a"``: a is symmetric, and nothing above its diagonal is used. ``"d"``: nothing of the result above its
-        diagonal is computed; there `out` keeps what it has, and a new result holds the semiring's zero.
+        ``"a"``: a is symmetric, and nothing above its diagonal is used. ``"h"``: a is Hermitian, the same, and
+        imaginary parts on its diagonal count as zero. ``"d"``: nothing of the result above its diagonal is computed;
+        there `out` keeps what it has, and a new result holds the semiring's zero.
+    conjugate : str
+        ``"a"``, ``"b"`` or ``"ab"``: these are conjugated as they are read; over real dtypes nothing happens. So
+        ``gemm(a.T, a, conjugate="a", triangle="d")`` is the lower half of the Hermitian A^H A.
 
     Returns
     -------
@@ -101,7 +107,7 @@ def gemm(
            [inf,  0.]])
     """
     key: Any = None
-    if a.__class__ is _NUMPY and triangle.__class__ is str and not triangle:
+    if a.__class__ is _NUMPY and triangle.__class__ is conjugate.__class__ is str and not (triangle or conjugate):
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         plain = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         key = plain if c is None and beta is None else (*plain, beta, beta.__class__, c is None)
@@ -127,13 +133,15 @@ def gemm(
             "threads": threads,
             "dtype": library.dtype(dtype),
             "triangle": triangle,
+            "conjugate": conjugate,
         }
         if (uncompiled := library.uncompiled()) is not None:
             return uncompiled(gemm, a, b, c, out=out, **rest)
         return view_products.gemm_of(library, gemm, a, b, c, out, rest)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    matrices: dict[str, Any] = {"dtype": dtype, "triangle": triangle, "conjugate": conjugate}
     options = repeats.options_of_gemm(
-        semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads, dtype=dtype, triangle=triangle
+        semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads, **matrices
     )
     result = _recall(options, tuple(operands.values()), out)
     if result is not None:
@@ -141,7 +149,7 @@ def gemm(
     scalars = {"alpha": alpha, "beta": beta}
     try:
         semiring, threads = as_semiring(semiring), check_threads(threads)
-        arguments = read_arguments("gemm", operands, semiring, **scalars, out=out, dtype=dtype, triangle=triangle)
+        arguments = read_arguments("gemm", operands, semiring, **scalars, out=out, **matrices)
     except ProblemError as error:
         raise error.told_by("gemm") from None
     return _gemm(arguments, out, backend, threads, key, options)
@@ -171,7 +179,11 @@ def _gemm(
     """
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
-        chosen = choose(problem, backend, arrays, arguments.batch, count)
+        plain = problem.laid_out(problem.layout, conjugate="") if problem.conjugate else problem
+        chosen = choose(plain, backend, arrays, arguments.batch, count)
+        if plain is not problem and chosen.refuses(problem):
+            with enough_memory("gemm", arguments):
+                arguments, problem, options = arguments.conjugated(), plain, None  # copies are not remembered
         shortcut = shortcut_of(chosen, problem, count) if key or arguments.batch else None
         is_known = problem.accumulate == ("c" in arguments.inputs)
         if key and is_known and shortcut is not None and not arguments.are_converted():

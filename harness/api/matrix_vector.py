@@ -1,11 +1,14 @@
 """The matrix-vector family and updates of a triangle: `gemm` for vectors and symmetric matrices, named as BLAS does.
 
     gemv  alpha A x + beta y        symv  the same, A symmetric       ger   c + alpha x y^T       axpy  y + alpha x
-    syrk  alpha A A^T + beta C      syr   c + alpha x x^T             both compute the lower triangle alone
+                                    hemv  the same, A Hermitian
+    syrk  alpha A A^T + beta C      syr   c + alpha x x^T             all four compute the lower triangle alone
+    herk  alpha A A^H + beta C      her   c + alpha x x^H
 
 Each call is a product of `gemm` with sizes of 1 or a triangle, over any semiring: + is (+), and the terms are (x). What
-`gemm` says of its options, of arrays of any library and of errors holds here. Vectors are arrays of one dimension;
-leading dimensions are batches, and broadcast.
+`gemm` says of its options, of arrays of any library, of complex numbers and of errors holds here. Vectors are arrays of
+one dimension; leading dimensions are batches, and broadcast. ``conjugate="a"`` conjugates the first factor, ``"b"`` the
+second: ``gemv(a.T, x, conjugate="a")`` is A^H x, ``ger(x, y, conjugate="b")`` is x y^H (BLAS: gerc).
 
 Source: Lawson et al., level 1 BLAS (1979); Dongarra et al., level 2 (1988) and level 3 (1990).
 """
@@ -32,7 +35,7 @@ _DIMENSIONS = {"a": 2, "x": 1, "y": 1, "c": 2}
 MOST_DIMENSIONS = 64
 
 # How many operands of a call are multiplied, if not one, by itself or by the one.
-_FACTORS = {"gemv": 2, "symv": 2, "ger": 2}
+_FACTORS = {"gemv": 2, "symv": 2, "hemv": 2, "ger": 2}
 
 
 @any_library("a", "x", "y", "out", is_of_products=True)
@@ -71,6 +74,16 @@ def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
     Parameters, result and errors are those of `gemv`; a is (..., n, n). For an upper triangle pass ``a.T``.
     """
     return _matrix_by_vector("symv", a, x, y, out, _with_triangle("symv", options, "a"))
+
+
+@any_library("a", "x", "y", "out", is_of_products=True)
+def hemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute `gemv` for a Hermitian A: nothing above its diagonal and no imaginary part on it is used.
+
+    Parameters, result and errors are those of `gemv`; a is (..., n, n). For an upper triangle pass ``a.T`` and
+    ``conjugate="a"``. Over real dtypes it is `symv`.
+    """
+    return _matrix_by_vector("hemv", a, x, y, out, _with_triangle("hemv", options, "h"))
 
 
 @any_library("x", "y", "c", "out", is_of_products=True)
@@ -114,9 +127,13 @@ def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     -------
     (..., n, n) array
     """
-    x = _array("syr", "x", x)
-    n, matrices = x.shape[-1], (x[..., :, None], x[..., None, :], c)
-    return _product("syr", {"x": x, "c": c}, (n, n), matrices, out, _with_triangle("syr", options, "d"))
+    return _rank_one("syr", x, c, out, options)
+
+
+@any_library("x", "c", "out", is_of_products=True)
+def her(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute the lower triangle of ``c + alpha x x^H``: `syr` with ``conjugate="b"``, which see."""
+    return _rank_one("her", x, c, out, {"conjugate": "b", **options})
 
 
 @any_library("a", "c", "out", is_of_products=True)
@@ -138,9 +155,16 @@ def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     -------
     (..., n, n) array
     """
-    a = _array("syrk", "a", a)
-    n, matrices = a.shape[-2], (a, a.swapaxes(-1, -2), c)
-    return _product("syrk", {"a": a, "c": c}, (n, n), matrices, out, _with_triangle("syrk", options, "d"))
+    return _rank_k("syrk", a, c, out, options)
+
+
+@any_library("a", "c", "out", is_of_products=True)
+def herk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute the lower triangle of ``alpha A A^H + beta C``: `syrk` with ``conjugate="b"``, which see.
+
+    For ``A^H A`` pass ``a.T`` and ``conjugate="a"``. Imaginary parts on the diagonal may be rounding errors.
+    """
+    return _rank_k("herk", a, c, out, {"conjugate": "b", **options})
 
 
 @any_library("x", "y", "out")
@@ -187,6 +211,18 @@ def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
     return _product("axpy", {"x": x, "y": y}, x.shape[-1:], matrices, out, options)
 
 
+def _rank_one(caller: str, x: Any, c: Any, out: Any, options: dict[str, Any]) -> Any:
+    x = _array(caller, "x", x)
+    n, matrices = x.shape[-1], (x[..., :, None], x[..., None, :], c)
+    return _product(caller, {"x": x, "c": c}, (n, n), matrices, out, _with_triangle(caller, options, "d"))
+
+
+def _rank_k(caller: str, a: Any, c: Any, out: Any, options: dict[str, Any]) -> Any:
+    a = _array(caller, "a", a)
+    n, matrices = a.shape[-2], (a, a.swapaxes(-1, -2), c)
+    return _product(caller, {"a": a, "c": c}, (n, n), matrices, out, _with_triangle(caller, options, "d"))
+
+
 def _with_triangle(caller: str, options: dict[str, Any], triangle: str) -> dict[str, Any]:
     """Return the options of `gemm` with the triangle that `caller` stands for."""
     if options.get("triangle", triangle) != triangle:
@@ -203,8 +239,8 @@ def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: di
     a, x = _array(caller, "a", a), _array(caller, "x", x)
     y = None if y is None else _array(caller, "y", y)
     (m, k), vectors = a.shape[-2:], {"x": x} if y is None else {"x": x, "y": y}
-    if caller == "symv" and m != k:
-        raise ProblemError("symv: a is not square", expected="shape (..., n, n)", got=f"shape {a.shape}")
+    if caller in ("symv", "hemv") and m != k:
+        raise ProblemError(f"{caller}: a is not square", expected="shape (..., n, n)", got=f"shape {a.shape}")
     for name, length in zip(vectors, (k, m), strict=False):
         if vectors[name].shape[-1] != length:
             side = "columns" if name == "x" else "rows"

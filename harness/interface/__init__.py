@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 
+_ONE_BY_ONE = "it computes one product at a time: `gemm` asks for those of a batch one after the other"
+
+
 class Backend(Abilities, ABC):
     """One way to compute ``D := alpha (x) A (x) B  (+)  beta (x) C`` over a semiring.
 
@@ -101,16 +104,16 @@ class Backend(Abilities, ABC):
 
     def refuses(self, problem: Problem) -> str | None:
         """Return why `problem` must not be passed to this backend, or None. Subclasses do not override it."""
-        if problem.is_mixed and "mixed" not in self.takes:
-            return "a and b are narrower than the sums: it takes one dtype for all"
-        if problem.dtype == HALF and "half" not in self.takes:
-            return "it has no arithmetic over float16"
-        if problem.is_complex and "complex" not in self.takes:
-            return "it has no arithmetic over complex numbers"
-        if problem.batch and "batch" not in self.takes:
-            return "it computes one product at a time: `gemm` asks for those of a batch one after the other"
-        if problem.triangle and "triangle" not in self.takes:
-            return "it computes whole matrices: it cannot leave a triangle out"
+        for is_needed, ability, reason in (
+            (problem.is_mixed, "mixed", "a and b are narrower than the sums: it takes one dtype for all"),
+            (problem.dtype == HALF, "half", "it has no arithmetic over float16"),
+            (problem.is_complex, "complex", "it has no arithmetic over complex numbers"),
+            (problem.conjugate, "conjugate", "it conjugates nothing: `gemm` gives it copies that are"),
+            (problem.batch, "batch", _ONE_BY_ONE),
+            (problem.triangle, "triangle", "it computes whole matrices: it cannot leave a triangle out"),
+        ):
+            if is_needed and ability not in self.takes:
+                return reason
         return self.declines(problem)
 
 

@@ -16,7 +16,7 @@ from harness.problem import Problem
 from harness.semiring import Semiring
 
 # Products that no backend is given unless it declares them.
-TAKES = frozenset({"mixed", "half", "complex", "triangle", "device arrays", "batch"})
+TAKES = frozenset({"mixed", "half", "complex", "conjugate", "triangle", "device arrays", "batch"})
 
 Shortcut = Callable[..., bool]
 
@@ -28,8 +28,9 @@ class Abilities:
     ----------
     takes : set of str
         ``"mixed"``: products whose A and B have a narrower dtype than the sums. ``"half"``: products over float16,
-        where (+) selects. ``"complex"``: products over complex64 and complex128. ``"triangle"``: products with a
-        `Problem.triangle`; `out` is then written on and below its diagonal alone if D is a triangle. ``"batch"``:
+        where (+) selects. ``"complex"``: products over complex64 and complex128. ``"conjugate"``: products
+        with a `Problem.conjugate`; without it A and B come as copies that are conjugated. ``"triangle"``: products with
+        a `Problem.triangle`; `out` is then written on and below its diagonal alone if D is a triangle. ``"batch"``:
         problems with a `Problem.batch`, in one execution; without it the products of a batch come one by one.
         ``"device arrays"``: arrays of CuPy as operands, computed with on their device, in the current stream. `prepare`
         copies what it must in that stream, and `Execution.result` returns `out`.

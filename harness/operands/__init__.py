@@ -87,8 +87,10 @@ class Operands:
         dtypes = problem.input_dtype, problem.input_dtype, problem.dtype
         a, b, c = forms = tuple(zip(shapes, dtypes, problem.layout, strict=True))
         drawn = [_draw(rng, problem, _room(*form)) for form in (forms if problem.accumulate else (a, b))]
-        for unread in {"a": drawn[:1], "d": drawn[2:]}.get(problem.triangle, ()):
+        for unread in {"a": drawn[:1], "h": drawn[:1], "d": drawn[2:]}.get(problem.triangle, ()):
             _poison_above_diagonal(unread)
+            if problem.triangle == "h":
+                unread.imag[..., range(problem.m), range(problem.m)] = np.nan
         out = _room(*c)
         poison(out)
         return cls(drawn[0], drawn[1], drawn[2] if problem.accumulate else None, out)

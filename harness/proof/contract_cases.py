@@ -123,6 +123,10 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
     if "triangle" in backend.takes:
         yield from _triangle_cases(problem, plan)
     yield from _batch_cases(alike, dtype, backend)
+    if "conjugate" in backend.takes and is_complex(dtype):
+        for (m, n, k), layout, which in itertools.product(ODD_SIZES[:3], ("CCC", "FCC", "AAA"), ("a", "b", "ab")):
+            case = alike(m, n, k, layout=layout, conjugate=which)
+            yield ContractCase("conjugates", f"{which}, {layout} {case.m}x{case.n}x{case.k}", case)
     yield from _scalar_cases(alike, semiring, dtype)
     yield from _special_cases(alike, semiring, dtype)
     yield from _argk_cases(ordinary, backend)
@@ -209,7 +213,9 @@ def _triangle_cases(problem: Callable[..., Problem], plan: Plan) -> Iterator[Con
     edges = _around(block) if isinstance(block, int) and block < LARGE // 2 else ()
     for size in (0, 1, 2, 7, 33, *edges):
         for n in (1, 5):
-            yield ContractCase("triangles", f"A, {size}x{n}", problem(size, n, size, triangle="a"))
+            for triangle in dict.fromkeys(problem(0, 0, 0, triangle=x).triangle for x in "ah"):
+                case = problem(size, n, size, triangle=triangle)
+                yield ContractCase("triangles", f"{triangle.upper()}, {size}x{n}", case)
         for k in (0, 1, 9):
             yield ContractCase("triangles", f"D, {size}x{k}", problem(size, size, k, triangle="d"))
     for layout in ("FCC", "ACA", "CFF", "AAA"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from harness.problem import Problem
-from harness.proof.reference import ArrayFunction, algebra, part_of, steps_of, whole_a
+from harness.proof.reference import ArrayFunction, algebra, as_read, part_of, steps_of
 
 
 def magnitude_of(
@@ -29,7 +29,7 @@ def magnitude_of(
     -------
     (len(rows), len(columns)) array of float64
     """
-    a, b, c = part_of(whole_a(problem, a), b, c, rows, columns)
+    a, b, c = part_of(*as_read(problem, a, b), c, rows, columns)
     times, add = problem.semiring.multiply.name, problem.semiring.add.name
     if add == "times" or not problem.semiring.is_tabled:
         return _sum_of_terms(problem, a, b, c)

@@ -113,7 +113,7 @@ def product(
     (len(rows), len(columns)) array of problem.dtype
         Above the diagonal too where the problem leaves that out.
     """
-    a, b, c = part_of(whole_a(problem, a), b, c, rows, columns)
+    a, b, c = part_of(*as_read(problem, a, b), c, rows, columns)
     add, multiply, zero, work = algebra(problem.semiring, problem.dtype)
     with np.errstate(all="ignore"):
         total = np.full((a.shape[0], b.shape[1]), zero, work)
@@ -146,14 +146,14 @@ def argk(problem: Problem, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(has_k, is_value.argmax(0) if problem.k else -1, -1).astype(np.int32)
 
 
-def whole_a(problem: Problem, a: np.ndarray) -> np.ndarray:
-    """Return A with what a symmetric one leaves out."""
-    return mirrored(a) if problem.triangle == "a" else a
-
-
-def mirrored(x: np.ndarray) -> np.ndarray:
-    """Return the symmetric matrix whose elements on and below the diagonal are those of `x`."""
-    return np.where(np.tri(x.shape[0], dtype=np.bool_), x, x.T)
+def as_read(problem: Problem, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and B as they are multiplied: with what a symmetric or Hermitian A leaves out, and conjugated."""
+    if problem.triangle in ("a", "h"):
+        upper = a.T if problem.triangle == "a" else a.conj().T
+        a = np.where(np.tri(a.shape[0], dtype=np.bool_), a, upper)
+        if problem.triangle == "h":
+            np.fill_diagonal(a.imag, 0)
+    return a.conj() if "a" in problem.conjugate else a, b.conj() if "b" in problem.conjugate else b
 
 
 def part_of(

@@ -68,9 +68,10 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     _check_form(problem, result)
     if problem.batch:
         return _verify_batch(problem, operands, result, seed, extra_error)
-    if problem.triangle == "a":  # from here on an ordinary product
-        problem = dataclasses.replace(problem, triangle="")
-        operands = dataclasses.replace(operands, a=reference.mirrored(operands.a))
+    if problem.conjugate or problem.triangle in ("a", "h"):  # from here on an ordinary product
+        a, b = reference.as_read(problem, operands.a, operands.b)
+        operands = dataclasses.replace(operands, a=a, b=b)
+        problem = dataclasses.replace(problem, triangle=problem.triangle.strip("ah"), conjugate="")
     rng = np.random.default_rng(seed)
     worst, compared = 0.0, []
     for rows, columns, name in _samples(problem, rng):

@@ -221,7 +221,7 @@ def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | No
 _ROWS, _COLUMNS, _NEITHER = np.s_[::-1, :], np.s_[:, ::-1], np.s_[:, :]
 _REVERSED = {
     "": (_ROWS, _COLUMNS, np.s_[::-1, ::-1]),
-    "a": (_NEITHER, _ROWS, _NEITHER),
+    **dict.fromkeys("ah", (_NEITHER, _ROWS, _NEITHER)),
     "d": (_ROWS, _COLUMNS, _NEITHER),
 }
 

@@ -69,14 +69,23 @@ classes: set[type] = set()
 
 
 def options_of_gemm(
-    *, semiring: Any, alpha: Scalar, beta: Scalar, backend: str, threads: Any, dtype: Any, triangle: str
+    *,
+    semiring: Any,
+    alpha: Scalar,
+    beta: Scalar,
+    backend: str,
+    threads: Any,
+    dtype: Any,
+    triangle: str,
+    conjugate: str = "",
 ) -> Hashable:
     """Return the options of a call of `gemm` as a part of a key; None if a scalar is no number, which checks report."""
     try:
         scalars = _exactly(alpha), _exactly(beta)
     except Exception:  # noqa: BLE001 whatever an object of another library raises
         return None
-    return "gemm", semiring, scalars, backend, threads, threads.__class__, dtype, triangle, arithmetic.is_native()
+    of_matrices = dtype, triangle, conjugate
+    return "gemm", semiring, scalars, backend, threads, threads.__class__, of_matrices, arithmetic.is_native()
 
 
 def options_of_argk(*, semiring: Any, backend: str, threads: Any) -> Hashable:

@@ -47,7 +47,7 @@ def new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None
 
 def shortcut_of(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
     """Return the short way of `backend` for products of that kind on `count` threads, if there is one."""
-    if problem.triangle or not problem.semiring.is_named:
+    if problem.triangle or problem.conjugate or not problem.semiring.is_named:
         return None
     if problem.alpha is None and not problem.accumulate:
         return plain_shortcut(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)

@@ -116,11 +116,11 @@ def _product(draw: Draw, call: str, kind: Combination, limits: Limits) -> Progra
     """Return a program of `gemm`, of `gemm_argk`, or of a call of the matrix-vector family."""
     letters, added, of_result = PRODUCTS[call]
     m, n, k = _sizes(draw, limits)
-    triangle = draw.choice(("", "", "", "a", "d")) if call == "gemm" else ""
-    is_square = call in ("symv", "syr", "syrk")
+    triangle = draw.choice(("", "", "", "a", "d", "h")) if call == "gemm" else ""
+    is_square = call in ("symv", "hemv", "syr", "syrk")
     if triangle or is_square:
         m = min(m, limits.most_size)
-    sizes = {"m": m, "n": m if triangle == "d" or is_square else n, "k": m if triangle == "a" else k}
+    sizes = {"m": m, "n": m if triangle == "d" or is_square else n, "k": m if triangle in ("a", "h") else k}
     batch = draw.choice(BATCHES) if draw.integers(0, 2) == 0 else ()
     while batch and np.prod(batch) * np.prod(list(sizes.values())) > limits.most_pairs:
         batch = batch[1:]
@@ -140,6 +140,8 @@ def _product(draw: Draw, call: str, kind: Combination, limits: Limits) -> Progra
     options: dict[str, Any] = {} if call == "gemm_argk" else _scalars(draw, kind, has_c=has_c)
     if triangle:
         options["triangle"] = triangle
+    if call not in ("gemm_argk", "axpy") and is_complex(np.dtype(kind.dtype)):
+        options["conjugate"] = draw.choice(("", "", "a", "b", "ab"))
     if limits.backends and draw.integers(1, limits.share_named) == 1:
         options["backend"] = draw.choice(limits.backends)
     return _laid_out(draw, call, kind, limits, options, forms, outs)
@@ -269,6 +271,8 @@ def _laid_out(
         out = tuple(room.lay(*form, beside=beside, is_out=True) for form in outs)
     values = draw.choice(VALUES)
     is_scaled_last = kind.narrow == "bfloat16" and "alpha" in options
+    # alpha times A may overflow where the definition, in a wider dtype, does not
+    is_scaled_last |= is_complex(np.dtype(kind.dtype)) and 1 < abs(options.get("alpha", 1)) < np.inf
     if (is_scaled_last or "s" in options.get("subscripts", "")) and values in ("wide", "specials"):
         values = "normal"  # sums that are scaled, or sums of one operand, may overflow where the definition does not
     seed = draw.integers(0, (1 << 31) - 1)

@@ -69,10 +69,11 @@ def product_of(program: Program, inputs: list[np.ndarray]) -> tuple[Problem, np.
     a, b, c = (named.get(name) for name in "abc")
     column = {name: x[..., None] for name, x in named.items() if name in ("x", "y")}
     row = {name: x[..., None, :] for name, x in named.items() if name in ("x", "y")}
-    triangle = {"symv": "a", "syr": "d", "syrk": "d"}.get(program.call, options.get("triangle", ""))
+    of_call = {"symv": "a", "hemv": "h", "syr": "d", "syrk": "d"}
+    triangle = of_call.get(program.call, options.get("triangle", ""))
     if program.call == "einsum":
         a, b = _as_product(program, inputs, semiring, dtype)
-    elif program.call in ("gemv", "symv"):
+    elif program.call in ("gemv", "symv", "hemv"):
         b, c = column["x"], column.get("y")
     elif program.call in ("ger", "syr"):
         a, b = column["x"], row.get("y", row["x"])
@@ -82,6 +83,7 @@ def product_of(program: Program, inputs: list[np.ndarray]) -> tuple[Problem, np.
         a, b, c = column["x"], np.full((1, 1), semiring.one(dtype), dtype), column["y"]
     assert a is not None
     assert b is not None
+    a, b = (x.conj() if name in options.get("conjugate", "") else x for name, x in (("a", a), ("b", b)))
     batch = np.broadcast_shapes(*(x.shape[:-2] for x in (a, b, c) if x is not None))
     (m, k), n = a.shape[-2:], b.shape[-1]
     scalars = options.get("alpha"), options.get("beta"), c is not None
@@ -157,7 +159,7 @@ def _as_matrices(program: Program, problem: Problem, result: np.ndarray) -> np.n
         if result.ndim != len(order):
             raise VerificationError("the result has other dimensions", expected=order, got=str(result.shape))
         result = result.transpose([order.index(x) for x in "".join(_axes(program))])
-    elif program.call in ("gemv", "symv", "axpy"):
+    elif program.call in ("gemv", "symv", "hemv", "axpy"):
         result = result[..., None]
     shape = (*problem.batch, problem.m, problem.n)
     if result.size != math.prod(shape) or result.dtype != problem.dtype:

@@ -37,6 +37,7 @@ PRODUCTS: dict[str, tuple[dict[str, str], str, str]] = {
     "gemm_argk": ({"a": "mk", "b": "kn"}, "", "mn"),
     "gemv": ({"a": "mk", "x": "k", "y": "m"}, "y", "m"),
     "symv": ({"a": "mm", "x": "m", "y": "m"}, "y", "m"),
+    "hemv": ({"a": "mm", "x": "m", "y": "m"}, "y", "m"),
     "ger": ({"x": "m", "y": "n", "c": "mn"}, "c", "mn"),
     "syr": ({"x": "m", "c": "mm"}, "c", "mm"),
     "syrk": ({"a": "mk", "c": "mm"}, "c", "mm"),
@@ -135,7 +136,7 @@ class Program:
 
     def to_json(self) -> str:
         """Return the program as one line, of which `from_json` makes an equal one."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"), default=lambda x: [x.real, x.imag])
 
     @classmethod
     def from_json(cls, line: str) -> Program:
@@ -144,6 +145,8 @@ class Program:
         record["operands"] = {name: _view(view) for name, view in record["operands"].items()}
         record["out"] = tuple(map(_view, record["out"]))
         record["buffers"] = tuple(record["buffers"])
+        options = record["options"]
+        options |= {x: complex(*options[x]) for x in ("alpha", "beta") if isinstance(options.get(x), list)}
         return cls(**record)
 
 
