@@ -151,7 +151,7 @@ class Problem:
                 f"{name} is no value of the product's dtype",
                 expected=f"a scalar that {self.dtype.name} can hold",
                 got=reprlib.repr(value),
-                fix="operands of complex128, as a.astype(complex), or a real number"
+                fix="operands of complex128, as a.astype('complex128'), or a real number"
                 if is_real
                 else "change it, or take operands of a wider dtype"
                 if is_number

@@ -98,11 +98,11 @@ def _choose_automatically(
     for on_device in (True,) if arrays.on_device else (False, True):
         for backend in registry.automatic(problem, on_device=on_device):
             return backend
-    if arrays.on_device:
-        fix = f"arrays on the host: {arrays.other_way}"
-        raise BackendUnavailable(f"no backend computes {problem} on this GPU", fix=fix)
     reasons = {first.name: first.missing() or first.refuses(problem) or "only if it is named" for first in firsts}
     got = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    if arrays.on_device:
+        fix = f"arrays on the host: {arrays.other_way}"
+        raise BackendUnavailable(f"no backend computes {problem} on this GPU", got=got, fix=fix)
     wide = "float32" if problem.dtype == HALF else problem.dtype.name if problem.is_mixed else ""
     fix = f"convert with astype({wide!r})" if wide else ""
     raise BackendUnavailable(f"no backend here computes {problem}", got=got, fix=fix)

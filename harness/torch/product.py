@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import torch
 
 from harness.api.argk import gemm_argk
@@ -35,7 +36,8 @@ def gemm(
     a : (..., m, k) tensor
         On the CPU or on a GPU, where it is computed in PyTorch's current stream. Any strides; nothing is copied.
     b : (..., k, n) tensor
-        Likewise, of the same dtype and device. Leading dimensions broadcast.
+        Likewise, of the same dtype and device. Leading dimensions broadcast. Complex tensors that PyTorch conjugates
+        when they are read, as ``b.mH``, are not copied.
     c : (..., m, n) tensor, optional
     semiring : str or Semiring
         With gradients: plus_times; logaddexp_plus; or any whose (+) is min or max, and whose (x) is plus, times, min,
@@ -145,11 +147,12 @@ class _Ordinary(_Product):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
         a, b = ctx.saved_tensors
-        product = functools.partial(gemm, alpha=ctx.alpha, **ctx.options)
+        alpha, beta = (None if x is None else np.conjugate(x) for x in (ctx.alpha, ctx.beta))
+        product = functools.partial(gemm, alpha=alpha, **ctx.options)
         of_a, of_b = rules.ordinary(a, b, g, ctx.needs_input_grad[:2], product)
         of_c = None
         if ctx.needs_input_grad[2]:
-            of_c = (g if ctx.beta is None else g * ctx.beta).sum_to_size(ctx.c_shape)
+            of_c = (g if beta is None else g * beta).sum_to_size(ctx.c_shape)
         return of_a, of_b, of_c, None, None, None
 
 
@@ -275,6 +278,8 @@ def _no_gradients(semiring: Semiring, **terms: Any) -> ProblemError | None:
 
 def _compute(a: Tensor, b: Tensor, c: Tensor | None = None, **options: Any) -> Tensor:
     """Return the product of tensors without a gradient."""
+    which = "".join(name for name, x in (("a", a), ("b", b)) if x.is_conj())
+    a, b = (x.conj() if x.is_conj() else x for x in (a, b))
     with tensors.stream_of(a):
         arrays = [tensors.array(x) for x in (a, b, c) if x is not None]
-        return tensors.tensor(product_of_arrays(*arrays, **options))
+        return tensors.tensor(product_of_arrays(*arrays, conjugate=which, **options))

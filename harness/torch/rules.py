@@ -107,10 +107,13 @@ def _difference(x: Tensor, above: Tensor, below: Tensor) -> Tensor:
 
 
 def ordinary(a: Tensor, b: Tensor, g: Tensor, needs: tuple[bool, bool], product: Product) -> Pair:
-    """Return the gradients over plus_times, whose products `product(a, b)` computes; the rest as of `selected`."""
+    """Return the gradients over plus_times, whose products `product(a, b)` computes; the rest as of `selected`.
+
+    Of complex numbers PyTorch's: g times the conjugates of what an operand is multiplied by.
+    """
     return (
-        product(g, b.mT).sum_to_size(a.shape) if needs[0] else None,
-        product(a.mT, g).sum_to_size(b.shape) if needs[1] else None,
+        product(g, b.mH).sum_to_size(a.shape) if needs[0] else None,
+        product(a.mH, g).sum_to_size(b.shape) if needs[1] else None,
     )
 
 

@@ -95,8 +95,7 @@ def are_transformed() -> bool:
 def array(x: Any) -> Any:
     """Return the array over the memory of a tensor: of NumPy, or on a GPU of CuPy. Nothing is copied."""
     x = x.detach()
-    if x.is_neg():  # a view of an imaginary part, which only a copy can negate
-        x = x.resolve_neg()
+    x = x.resolve_conj().resolve_neg()  # itself, but for what is to be done when it is read
     if not x.is_cuda:
         return x.numpy()
     cuda, size = cupy().cuda, x.element_size()

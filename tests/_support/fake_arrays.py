@@ -231,6 +231,9 @@ class Tensor:
     def is_neg(self) -> bool:
         return False
 
+    def is_conj(self) -> bool:
+        return False
+
     def data_ptr(self) -> int:
         return self.values.ctypes.data
 

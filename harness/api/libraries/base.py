@@ -81,6 +81,10 @@ class Library:
         """Return where all arrays lie, if they pass every check but those of `view`; None: it takes longer to tell."""
         return None
 
+    def is_conjugated(self, x: Any) -> bool:
+        """Return whether the memory of `x` holds its conjugate, and ``x.conj()`` is an array of that memory."""
+        return False
+
     def check(self, caller: str, name: str, x: Any) -> None:
         """Raise ProblemError if the argument `name` of `caller` cannot be taken, whatever it holds."""
 

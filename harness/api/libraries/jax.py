@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from harness.api.libraries.base import Library, Place, type_name
+from harness.dtypes import parts_dtype
 from harness.errors import ProblemError
 
-_WIDE = 8  # bytes of a dtype that JAX has only when asked to
+_WIDE = 8  # bytes of a number, or of a part of a complex one, that JAX has only when asked to
 
 
 class Jax(Library):
@@ -49,10 +50,10 @@ class Jax(Library):
         return sys.modules["jax"]
 
     def give(self, x: Any, place: Place, namespace: Any) -> Any:
-        if x.dtype.itemsize == _WIDE and not namespace.config.jax_enable_x64:
+        if parts_dtype(x.dtype).itemsize == _WIDE and not namespace.config.jax_enable_x64:
             raise ProblemError(
                 f"the result is {x.dtype.name}, and JAX has no such arrays now",
-                expected="JAX with dtypes of 64 bits, or operands and a result of 32",
+                expected="JAX with dtypes of 64 bits, or operands and a result of 32, complex numbers of twice that",
                 got="jax_enable_x64 is off",
                 fix="jax.config.update('jax_enable_x64', True)",
             )

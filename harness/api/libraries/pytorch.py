@@ -56,7 +56,7 @@ class PyTorch(Library):
             where = x.get_device()  # -1: the host
             if number and where != index:
                 return None
-            if where >= 0 and (x.layout is not strided or x.is_neg()):  # on the host `numpy` complains
+            if x.is_conj() or x.is_neg() or (where >= 0 and x.layout is not strided):  # on the host `numpy` complains
                 return None
             index = where
         return (None,) if index < 0 else (index,)
@@ -86,13 +86,17 @@ class PyTorch(Library):
                 got=type_name(x),
                 fix="harness.torch.gemm, which torch.func transforms",
             )
-        if x.layout is not torch.strided or x.is_neg():
+        is_lazy = name.startswith("out") and (x.is_neg() or x.is_conj())
+        if x.layout is not torch.strided or is_lazy:
             raise ProblemError(
                 f"{caller}: {name} does not hold its elements in memory as they are",
                 expected="a dense tensor",
-                got=f"{x.layout}" + (", negative bit" if x.is_neg() else ""),
-                fix=f"{name}.to_dense()" if x.layout is not torch.strided else f"{name}.resolve_neg()",
+                got=f"{x.layout}" + (", to be negated or conjugated when it is read" if is_lazy else ""),
+                fix=f"{name}.to_dense()" if x.layout is not torch.strided else f"{name}.resolve_conj().resolve_neg()",
             )
+
+    def is_conjugated(self, x: Any) -> bool:
+        return isinstance(x, sys.modules["torch"].Tensor) and bool(x.is_conj())
 
     def place(self, x: Any) -> Place:
         if x.is_cpu:
@@ -112,6 +116,8 @@ class PyTorch(Library):
     def view(self, x: Any, place: Place) -> Any:
         if x.requires_grad:
             x = x.detach()
+        if x.is_conj() or x.is_neg():
+            x = x.resolve_conj().resolve_neg()
         if place is None:
             torch = sys.modules["torch"]
             if x.dtype is torch.bfloat16:

@@ -13,6 +13,7 @@ from harness.api.libraries.gpu import cupy
 from harness.api.libraries.views import by_views
 from harness.api.remembered import repeats
 from harness.operands import broadcast
+from harness.problem import CONJUGATES
 
 ARGK = np.dtype(np.int32)  # of the second result of `gemm_argk`
 NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
@@ -22,6 +23,11 @@ def gemm_of(
     library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, options: dict[str, Any]
 ) -> Any:
     """Return ``gemm(a, b, c, out=out, **options)``, where a is an array of `library`."""
+    lazily, asked = [library.is_conjugated(x) for x in (a, b)], options["conjugate"]
+    if True in lazily and asked.__class__ is str and asked in CONJUGATES:
+        a, b = (x.conj() if is_lazy else x for x, is_lazy in zip((a, b), lazily, strict=True))
+        which = "".join(name for name, is_lazy in zip("ab", lazily, strict=True) if is_lazy != (name in asked))
+        options = {**options, "conjugate": which}
     operands = (a, b) if c is None else (a, b, c)
     quick = library.quick_place(operands if out is None else (*operands, out))
     if quick is not None and quick[0] is not None and library.has_addresses:

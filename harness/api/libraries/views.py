@@ -31,7 +31,8 @@ def any_library(*names: str, is_of_products: bool = False) -> Callable[[_Functio
     """Let a function that takes arrays of NumPy and CuPy as the arguments `names` take those of any library.
 
     With `is_of_products` it does no more with them than to index them and to give them to `gemm`. So it takes arrays on
-    a GPU as they are, if `gemm` takes them by address: a view of each would take as long as the call.
+    a GPU as they are, if `gemm` takes them by address: a view of each would take as long as the call. And those that
+    are conjugated when they are read, which `gemm` takes without a copy.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -53,7 +54,7 @@ def any_library(*names: str, is_of_products: bool = False) -> Callable[[_Functio
                 return function(*arguments, **options)
             if (uncompiled := library.uncompiled()) is not None:
                 return uncompiled(call, *arguments, **options)
-            if is_of_products and library.has_addresses and _are_on_gpu(library, arrays):
+            if is_of_products and _are_for_gemm(library, arrays):
                 with contextlib.suppress(HarnessError):  # which is raised again below, in the words of `function`
                     return function(*arguments, **options)
             named = {**dict(zip(parameters, arguments, strict=False)), **options}
@@ -69,8 +70,10 @@ def any_library(*names: str, is_of_products: bool = False) -> Callable[[_Functio
     return decorate
 
 
-def _are_on_gpu(library: Library, arrays: dict[str, Any]) -> bool:
-    quick = library.quick_place(arrays.values())
+def _are_for_gemm(library: Library, arrays: dict[str, Any]) -> bool:
+    if any(map(library.is_conjugated, arrays.values())):
+        return True
+    quick = library.quick_place(arrays.values()) if library.has_addresses else None
     return quick is not None and quick[0] is not None
 
 
