@@ -146,7 +146,7 @@ class Problem:
             raise ProblemError(f"{name} is NaN", expected=f"a value of {self.dtype.name}", got=repr(value))
         if converted is None or (np.asarray(value).dtype == bool) != (self.dtype == bool):
             is_number = isinstance(value, int | float | complex | np.number) and not isinstance(value, bool)
-            is_real = np.iscomplexobj(value) and not is_complex(self.dtype)
+            is_real = isinstance(value, complex | np.complexfloating) and not is_complex(self.dtype)
             raise ProblemError(
                 f"{name} is no value of the product's dtype",
                 expected=f"a scalar that {self.dtype.name} can hold",

@@ -448,7 +448,7 @@ def test_bad_subscripts(call, message):
     (
         (lambda x: einsum(x, "ij"), "einsum: a string of subscripts comes first"),
         (lambda x: einsum("ij"), "einsum: a string of subscripts comes first"),
-        (lambda x: einsum("ij,jk", x, x * 1j), r"einsum: operands\[1\] does not hold real numbers"),
+        (lambda x: einsum("ij,jk", x, x.astype(object)), r"einsum: operands\[1\] does not hold numbers"),
         (lambda x: einsum("ij,jk", x, np.ma.masked_array(x)), r"einsum: operands\[1\] is a masked array"),
         (lambda x: einsum("ij,jk", x, x, out=np.empty((2, 3))), "einsum: out cannot take the result"),
         (lambda x: einsum("ij,jk", x, x, dtype="float32"), "einsum: dtype='float32' is not that"),
