@@ -64,7 +64,6 @@ OTHER = {
     "bytes": X.astype("S8"),
     "fields": np.zeros((3, 3), [("x", float), ("y", int)]),
     "void": np.zeros((3, 3), "V8"),
-    "complex": X.astype(complex),
     "times": X.astype("datetime64[s]"),
     "time steps": X.astype("timedelta64[s]"),
     "ragged": [[1, 2, 3], [1, 2]],
