@@ -12,7 +12,7 @@ from harness.dtypes import dtype_name
 from harness.errors import ProblemError
 from harness.scalars import as_count
 
-FLOATS = ("float32", "float64")
+FLOATS, COMPLEX = ("float32", "float64"), ("complex64", "complex128")
 
 
 class Matrices(NamedTuple):
@@ -23,8 +23,12 @@ class Matrices(NamedTuple):
     inputs: dict[str, Any]
 
 
-def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[str] = ()) -> Matrices:
+def read_matrices(
+    caller: str, operands: dict[str, Any], *, vectors: Collection[str] = (), takes_complex: bool = False
+) -> Matrices:
     """Return the operands of `caller` as float matrices; those named in `vectors` may have one dimension.
+
+    With `takes_complex` those on the host may be complex.
 
     Raises
     ------
@@ -33,11 +37,12 @@ def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[
     """
     arrays = kind_of(caller, operands)
     inputs = {name: arrays.take(caller, name, x) for name, x in operands.items()}
+    known = (*FLOATS, *COMPLEX) if takes_complex and not arrays.on_device else FLOATS
     for name, x in inputs.items():
-        if dtype_name(x.dtype) not in FLOATS:
+        if dtype_name(x.dtype) not in known:
             raise ProblemError(
                 f"{caller}: {name} has a dtype that it is not computed in",
-                expected=" or ".join(FLOATS),
+                expected=" or ".join(known),
                 got=str(x.dtype),
                 fix=_conversion(name, operands[name], x),
             )

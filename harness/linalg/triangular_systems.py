@@ -44,15 +44,15 @@ def trsm(
 
     Parameters
     ----------
-    a : (..., n, n) array of float32 or float64
+    a : (..., n, n) array of float32 or float64, on the host of complex64 or complex128 too
         Any strides. The other half is never read, nor with `unit_diagonal` the diagonal.
-    b : (..., n, r) or (n,) array of float32 or float64
+    b : (..., n, r) or (n,) array of these
         Leading dimensions of a and b broadcast. NaN and infinity spread in their column of X to all rows that are
         solved later, and unless `method` is ``"substitution"`` to the whole of their diagonal block.
     lower : bool
         Whether A, not op(A), is the lower triangle; else the upper.
     transposed : bool
-        Whether op(A) is A^T.
+        Whether op(A) is A^T; for A^H pass ``a.conj()``.
     unit_diagonal : bool
         Whether the diagonal is all ones, and not read.
     method : str
@@ -86,7 +86,7 @@ def trsm(
     >>> trsm(np.array([[2.0, 0.0], [1.0, 4.0]]), np.array([2.0, 9.0]))
     array([1., 2.])
     """
-    arrays, dtype, inputs = read_matrices("trsm", {"a": a, "b": b}, vectors="b")
+    arrays, dtype, inputs = read_matrices("trsm", {"a": a, "b": b}, vectors="b", takes_complex=True)
     a, b = inputs["a"], inputs["b"]
     check_square("trsm", a, stacked=True)
     check_rows("trsm", b, a.shape[-1])

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from harness import ProblemError
 from harness.linalg import trsm
 from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
@@ -194,3 +195,23 @@ def test_infinities_of_b_spread_in_their_column_without_a_warning(method):
     x = trsm(np.tril(np.ones((5, 5))), b, method=method)
     assert not np.isfinite(x[1:, 0]).any()
     np.testing.assert_array_equal(x[:, 1], [1, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("method", ["blocks", "corrected", "substitution"])
+def test_complex_triangles(dtype, method):
+    rng = np.random.default_rng(5)
+    for n, lower in ((1, True), (9, False), (130, True)):
+        a = (rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n)) + 3 * n * np.eye(n)).astype(dtype)
+        b = (rng.standard_normal((n, 3)) + 1j * rng.standard_normal((n, 3))).astype(dtype)
+        half = np.tril(a) if lower else np.triu(a)
+        for transposed, op in ((False, half), (True, half.T)):
+            for right in (b, b[:, 0], b.real):
+                x = trsm(a, right, lower=lower, transposed=transposed, method=method)
+                assert x.dtype == dtype
+                residual = np.abs(op @ x - right).max() / np.abs(right).max()
+                assert residual < 20 * n * np.finfo(dtype).eps
+        unit = np.tril(a / (4 * n), -1) + np.eye(n)
+        assert np.allclose(unit @ trsm(unit, b, unit_diagonal=True, method=method), b, atol=1e-4)
+    with pytest.raises(ProblemError, match="singular"):
+        trsm(np.zeros((2, 2), dtype), np.ones(2, dtype))
