@@ -99,12 +99,15 @@ class QR:
     def apply_q_transposed(self, b: Any) -> Any:
         """Return ``Q^T B`` with the whole Q (m, m), for b (m, r) or (m,), of its dtype, new.
 
+        Over complex numbers that is ``Q^H B``.
         Its first k rows are those that ``R x = Q^T b`` wants.
         """
         return self._apply(b, transposed=True)
 
     def _apply(self, b: Any, *, transposed: bool) -> Any:
-        arrays, dtype, inputs = read_matrices("qr", {"reflectors": self._reflectors, "b": b}, vectors="b")
+        arrays, dtype, inputs = read_matrices(
+            "qr", {"reflectors": self._reflectors, "b": b}, vectors="b", takes_complex=True
+        )
         check_rows("qr", inputs["b"], self._reflectors.shape[0])
         if dtype != self._products.dtype or inputs["b"].ndim > 2:
             raise ProblemError(
@@ -133,7 +136,7 @@ def qr(
 
     Parameters
     ----------
-    a : (m, n) array of float32 or float64
+    a : (m, n) array of float32 or float64, on the host of complex64 or complex128 too
         Any strides; it is copied.
     block : int, optional
         Columns of a panel. None: 32 on the host, 256 on a GPU.
@@ -153,7 +156,7 @@ def qr(
     Raises
     ------
     ProblemError
-        If `a` is no matrix of finite float32 or float64, or an option is unknown.
+        If `a` is no matrix of finite numbers of these dtypes, or an option is unknown.
     BackendUnavailable
         As in `harness.gemm`.
 
@@ -165,7 +168,7 @@ def qr(
     array([[5. , 2.2],
            [0. , 0.4]])
     """
-    arrays, dtype, inputs = read_matrices("qr", {"a": a})
+    arrays, dtype, inputs = read_matrices("qr", {"a": a}, takes_complex=True)
     _check_matrix(inputs["a"])
     check_finite("qr", inputs, arrays)
     check_option("qr", "panel", panel, PANELS)

@@ -6,7 +6,8 @@ a panel together are ``I - V T V^T`` with an upper triangle T (compact WY), whos
     T^-1 = diag(1 / tau) + the part of V^T V above its diagonal
 
 so that a panel is applied to a matrix C by three products: ``C - V (T^T (V^T C))``. A reflector that does nothing has
-tau = 0; its column of V is zero and its row of ``T^-1`` that of the identity.
+tau = 0; its column of V is zero and its row of ``T^-1`` that of the identity. Over complex numbers ^T is ^H, the
+conjugate transpose, throughout, and tau is complex, as LAPACK has it.
 
 Panels of QR come from three places:
 
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.dtypes import is_complex
 from harness.linalg.arguments import to_host
 from harness.linalg.inverses import diagonal_blocks, inverted
 from harness.linalg.products import Products
@@ -57,22 +59,31 @@ class Reflectors(NamedTuple):
         """Compute ``C := (I - V T V^T) C`` in place, or with T transposed, on all rows of c from `row` on."""
         rows = c[self.row :]
         inner = products.multiply(self.v_transposed, rows)
-        factor = self.t.T if transposed else self.t
+        factor = adjoint(self.t) if transposed else self.t
         products.add(self.v, products.multiply(-factor, inner), rows)
+
+
+def adjoint(x: Any) -> Any:
+    """Return the conjugate transpose of a vector or a matrix: of real numbers a view."""
+    return x.conj().T if is_complex(x.dtype) else x.T
 
 
 def reflector(module: Any, x: Any) -> tuple[Any, Any, Any]:
     """Return v, tau and beta with ``(I - tau v v^T) x = beta e_1`` for a vector x of at least one element.
 
-    By operations without a decision on the host. If x[1:] is zero, tau and v are, and beta is x[0].
+    By operations without a decision on the host. If x[1:] is zero, tau and v are, and beta is x[0]. Over complex
+    numbers beta is real, and it is the conjugate of tau that takes x there.
     """
     one = x.dtype.type(1)
     largest = module.abs(x).max()
     scale = module.where(largest > 0, largest, one)
     scaled = x / scale  # squares neither overflow nor vanish
-    alpha, below = scaled[0], (scaled[1:] * scaled[1:]).sum()
+    alpha, below = scaled[0], (adjoint(scaled[1:]) * scaled[1:]).sum().real
     is_none = below == 0
-    beta = module.where(is_none, alpha, -module.copysign(module.sqrt(alpha * alpha + below), alpha))
+    size = alpha * alpha
+    if is_complex(x.dtype):
+        is_none, size = is_none & (alpha.imag == 0), alpha.real * alpha.real + alpha.imag * alpha.imag
+    beta = module.where(is_none, alpha, -module.copysign(module.sqrt(size + below), alpha.real))
     divisor = module.where(is_none, one, alpha - beta)
     v = module.where(is_none, x.dtype.type(0), scaled / divisor)
     v[0] = module.where(is_none, x.dtype.type(0), one)
@@ -131,13 +142,13 @@ def _factor_columns(module: Any, panel: Any, v: Any, tau: Any) -> None:
         column[...] = 0
         column[0] = beta
         if right.shape[1]:
-            right -= tau[j] * v[j:, j, None] * (v[j:, j] @ right)
+            right -= adjoint(tau[j]) * v[j:, j, None] * (adjoint(v[j:, j]) @ right)
 
 
 def reflectors_of(products: Products, row: int, v: Any, tau: Any) -> Reflectors:
     """Return the reflectors v (rows, w) and tau (w,), which act on the rows from `row` on."""
     arrays = products.arrays
-    v_transposed = arrays.module.ascontiguousarray(v.T) if arrays.on_device else v.T
+    v_transposed = arrays.module.ascontiguousarray(v.T) if arrays.on_device else adjoint(v)
     return Reflectors(row, v, v_transposed, triangle(products, v_transposed, v, tau))
 
 
@@ -146,5 +157,5 @@ def triangle(products: Products, v_transposed: Any, v: Any, tau: Any) -> Any:
     module = products.arrays.module
     inverse = products.multiply(v_transposed, v)
     one = tau.dtype.type(1)
-    diagonal_blocks(inverse, 1, module)[:, 0, 0] = one / module.where(tau == 0, one, tau)
-    return inverted(inverse, module).T  # of the lower half of T^-T
+    diagonal_blocks(inverse, 1, module)[:, 0, 0] = one / adjoint(module.where(tau == 0, one, tau))
+    return adjoint(inverted(inverse, module))  # of the lower half of T^-T

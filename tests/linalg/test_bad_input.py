@@ -49,7 +49,7 @@ class Sparse:
         (lambda: trsm(np.ma.masked_array(EYE), np.ones(3)), "trsm: a is a masked array"),
         (lambda: qr(np.ones(3)), "qr: a is not a matrix"),
         (lambda: qr(np.ones((2, 3, 3))), "qr: a is not one matrix"),
-        (lambda: qr(EYE.astype(complex)), "(?s)qr: a has a dtype.*complex128"),
+        (lambda: refine(EYE.astype(complex), np.ones(3)), "(?s)refine: a has a dtype.*complex128"),
         (lambda: qr(NAN), r"(?s)qr: a holds NaN or infinity.*nan at \(1, 1\)"),
         (lambda: qr(EYE, panel="gpu"), "(?s)qr: unknown panel.*library or host or recursive"),
         (lambda: qr(EYE, block=2.5), "qr: block is no count"),
@@ -76,7 +76,7 @@ class Sparse:
         (lambda: refine(EYE, np.ones(3), tolerance="x"), "refine: tolerance"),
         (lambda: refine(EYE, np.ones(3), tolerance=[1e-3]), "refine: tolerance"),
         (lambda: qr(Sparse()), r"(?s)qr: a has a dtype.*a\.toarray\(\)"),
-        (lambda: qr(EYE * 1j), "(?s)qr: a has a dtype.*complex128$"),
+        (lambda: hessenberg(EYE * 1j), "(?s)hessenberg: a has a dtype.*complex128$"),
     ],
 )
 def test_one_clear_message(call, said):

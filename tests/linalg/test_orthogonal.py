@@ -166,3 +166,22 @@ def test_planted_bugs_are_seen(rng, monkeypatch):
 def test_columns_whose_squares_overflow_raise_nothing(panel):
     with np.errstate(all="raise"):
         assert not np.isfinite(qr(np.full((4, 4), 1e308), panel=panel).r[0, 1:]).all()
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("panel", ["library", "recursive"])
+def test_complex_matrices(dtype, panel):
+    rng, eps = np.random.default_rng(4), np.finfo(dtype).eps
+    for m, n in ((1, 1), (9, 4), (70, 50), (20, 45)):
+        a = (rng.standard_normal((m, n)) + 1j * rng.standard_normal((m, n))).astype(dtype)
+        a[:, n // 2] = 0
+        a[0, n // 2] = 1j  # nothing below to reflect, and no real number
+        factors = qr(a, block=16, panel=panel)
+        q = factors.q()
+        assert q.dtype == factors.r.dtype == dtype
+        assert np.abs(q.conj().T @ q - np.eye(min(m, n))).max() < 50 * eps
+        assert np.abs(q @ factors.r - a).max() < 50 * m * eps
+        assert np.abs(np.tril(factors.r, -1)).max() == 0
+        b = a[:, 0].copy()
+        assert np.allclose(factors.apply_q_transposed(b)[: min(m, n)], q.conj().T @ b, atol=100 * m * eps)
+        assert np.allclose(factors.apply_q(factors.apply_q_transposed(b)), b, atol=100 * m * eps)
