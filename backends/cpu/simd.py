@@ -101,6 +101,8 @@ class Simd(Backend):
         """Return why `problem` has no generated kernel."""
         if problem.triangle in ("a", "h") and problem.n != 1:
             return "a symmetric A by a matrix: it packs no mirrored A"
+        if problem.triangle == "h" and problem.alpha is not None and problem.alpha.imag:
+            return "it multiplies A by alpha, and by one that is not real A would be Hermitian no more"
         if problem.triangle and (is_bool(problem.dtype) or problem.semiring.is_log_sum):
             return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
         if problem.batch and (problem.triangle or is_bool(problem.dtype)):

@@ -66,6 +66,7 @@ def test_a_hermitian_matrix_is_read_below_its_diagonal_alone(dtype, size):
     near(gemm(poisoned(a), b, triangle="h"), hermitian @ b)
     near(gemm(poisoned(a), b, triangle="h", conjugate="a"), hermitian.conj() @ b)
     near(hemv(poisoned(a), b[:, 0]), hermitian @ b[:, 0])
+    near(hemv(poisoned(a), b[:, 0], alpha=2j), 2j * (hermitian @ b[:, 0]))
     near(hemv(poisoned(a.T).T.conj().T, b[:, 0], conjugate="a"), hemv(a.T, b[:, 0]))
     near(symv(a, b[:, 0]), symmetric @ b[:, 0])
     near(gemm(a.T, a, conjugate="a", triangle="d"), np.tril(a.conj().T @ a))
