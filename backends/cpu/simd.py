@@ -91,7 +91,7 @@ class Simd(Backend):
     calls_libraries = False
     rereads_operands = True
     accumulates_in_place = True
-    takes = frozenset({"complex", "triangle", "batch"})
+    takes = frozenset({"complex", "conjugate", "triangle", "batch"})
 
     def missing(self) -> str | None:
         """Return why generated code cannot run."""
@@ -101,6 +101,8 @@ class Simd(Backend):
         """Return why `problem` has no generated kernel."""
         if problem.triangle in ("a", "h") and problem.n != 1:
             return "a symmetric A by a matrix: it packs no mirrored A"
+        if problem.triangle in ("a", "h") and problem.conjugate:
+            return "a symmetric A beside conjugates"
         if problem.triangle == "h" and problem.alpha is not None and problem.alpha.imag:
             return "it multiplies A by alpha, and by one that is not real A would be Hermitian no more"
         if problem.triangle and (is_bool(problem.dtype) or problem.semiring.is_log_sum):
@@ -209,6 +211,8 @@ class Simd(Backend):
             prepared[id(a)] = _prepare(problem, settings, a, b, out, problem.accumulate)
         if has_work and problem.alpha is None and not problem.accumulate:
             return HostExecution(operands, prepared[id(a)])
+        if problem.alpha is not None and "a" in problem.conjugate:  # alpha A is conjugated, and with it alpha
+            plan = dataclasses.replace(plan, problem=dataclasses.replace(problem, alpha=problem.alpha.conjugate()))
         return KernelExecution(plan, operands, kernel)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
@@ -365,7 +369,7 @@ def settings_of(plan: Plan) -> Settings:
     in_words = Blocking(blocking.mc, blocking.nc // bits, blocking.kc, blocking.mr, blocking.nr // bits)
     packs_a, packs_b = (plan.choice(option, PACKING) == "always" for option in ("pack_a", "pack_b"))
     limits = {option: _at_least(plan, option, least) for option, least in _LEAST.items()}
-    return Settings(unit, in_words, plan.threads, packs_a, packs_b, **limits)
+    return Settings(unit, in_words, plan.threads, packs_a, packs_b, conjugates=problem.conjugate, **limits)
 
 
 def _at_least(plan: Plan, option: str, least: int) -> int:
