@@ -99,19 +99,20 @@ class Simd(Backend):
 
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` has no generated kernel."""
-        if problem.triangle in ("a", "h") and problem.n != 1:
-            return "a symmetric A by a matrix: it packs no mirrored A"
-        if problem.triangle in ("a", "h") and problem.conjugate:
-            return "a symmetric A beside conjugates"
-        if problem.triangle == "h" and problem.alpha is not None and problem.alpha.imag:
-            return "it multiplies A by alpha, and by one that is not real A would be Hermitian no more"
-        if problem.triangle and (is_bool(problem.dtype) or problem.semiring.is_log_sum):
-            return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
-        if problem.batch and (problem.triangle or is_bool(problem.dtype)):
-            return "batches of triangles and of bools are computed one by one"
-        if operations(_computed(problem.semiring), problem.dtype) is None:
-            return f"no vector code for {problem.semiring.name} over {problem.dtype.name}"
-        return None
+        is_symmetric, of_bools = problem.triangle in ("a", "h"), is_bool(problem.dtype)
+        what = f"{problem.semiring.name} over {problem.dtype.name}"
+        reasons = {
+            "a symmetric A by a matrix: it packs no mirrored A": is_symmetric and problem.n != 1,
+            "a symmetric A beside conjugates": is_symmetric and problem.conjugate,
+            "it multiplies A by alpha, and by one that is not real A would be Hermitian no more": (
+                problem.triangle == "h" and problem.alpha is not None and problem.alpha.imag
+            ),
+            f"{what} is computed by whole matrices": problem.triangle and (of_bools or problem.semiring.is_log_sum),
+            "batches of triangles and of bools are computed one by one": problem.batch
+            and (problem.triangle or of_bools),
+            f"no vector code for {what}": operations(_computed(problem.semiring), problem.dtype) is None,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
 
     def loops(self, plan: Plan) -> Nest:
         """Return the five loops and the micro-kernel; packing is not among them."""
