@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from harness import registry
+from harness import registry, sequences
 from harness.api import argk, gemm, matrix_vector, paths
 from harness.api.arrays import kind_of
 from harness.api.choice import choose
@@ -25,7 +25,7 @@ from harness.proof import fences
 from harness.proof.programs import oracle
 from harness.proof.programs.drawing import Limits, nth_program
 from harness.proof.programs.memory import CupyMemory, FencedMemory, HostMemory, Memory, tight
-from harness.proof.programs.program import PRODUCTS, Program, contents
+from harness.proof.programs.program import PRODUCTS, SEQUENCES, Program, contents
 from harness.proof.programs.run import TURNS, run, shrunk
 from harness.run.process import WorkerFailed, WorkerProcess
 
@@ -38,6 +38,7 @@ Calls = dict[str, Callable[..., Any]]
 CALLS: Calls
 CALLS = {"gemm": gemm.gemm, "gemm_argk": argk.gemm_argk, "einsum": einsum.einsum, "closure": paths.closure}
 CALLS |= {name: getattr(matrix_vector, name) for name in PRODUCTS if name not in CALLS}
+CALLS |= {name: getattr(sequences, name) for name in SEQUENCES}
 
 
 def check(seconds: float, *, seed: int | None, processes: int, patience: float, **common: Any) -> int:

@@ -142,7 +142,7 @@ def _lengths(caller: str, lengths: Any, count: int, steps: int, *, is_batched: b
     lengths = lengths.cpu() if hasattr(lengths, "cpu") else lengths  # of PyTorch
     host = np.asarray(lengths.get() if hasattr(lengths, "get") else lengths)
     checked = host if is_batched else host.reshape(-1)
-    if checked.dtype.kind not in "iu" or checked.shape != (count,):
+    if (checked.size and checked.dtype.kind not in "iu") or checked.shape != (count,):
         raise ProblemError(
             f"{caller}: lengths are not a number of steps of each sequence",
             expected=f"integers of shape ({count},)",

@@ -9,9 +9,10 @@ import numpy as np
 from harness.api.argk import gemm_argk
 from harness.api.arrays import Arrays
 from harness.api.gemm import gemm
-from harness.dtypes import is_float
+from harness.dtypes import highest, is_float, lowest
 from harness.interface import Stepped
 from harness.problem import Problem
+from harness.semiring import Semiring
 
 
 def steps_by_products(
@@ -22,12 +23,12 @@ def steps_by_products(
     xp, semiring, dtype = arrays.module, problem.semiring, problem.dtype
     (count, steps, states), zero = emission.shape, semiring.zero(dtype)
     options: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
-    is_one = transition.shape[1] == 0 or transition.strides[:2] == (0, 0)
+    is_one = transition.size > 0 and transition.strides[:2] == (0, 0)
     is_settled = is_float(dtype) and semiring.multiply.name == "plus" and semiring.add.name in ("max", "logaddexp")
     is_ragged = bool((lengths != steps).any())
     begin, end = (xp.asarray(x)[:, None] for x in (firsts, firsts + lengths))
-    multiply = semiring.multiply.ufunc
-    by_factors = _Factors(xp, transition[0, 0], options) if semiring.is_log_sum and is_one and transition.size else None
+    multiply = _multiplication(xp, semiring, dtype)
+    by_factors = _Factors(xp, transition[0, 0], options) if semiring.is_log_sum and is_one else None
     kept = xp.full((count, steps if keeps else 0, states), zero, dtype)
     pointers = xp.zeros((max(steps - 1, 0), count, states), _narrowest(states)) if is_traced else None
     x, offsets = arrays.empty((count, states), dtype), xp.zeros(count)
@@ -94,6 +95,19 @@ class _Factors:
         if rows.size:
             sums[rows] = gemm(x[rows], self._matrix, **self._options)
         return sums
+
+
+def _multiplication(xp: Any, semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Return (x) of arrays; sums of integers under min and max saturate, and the zero absorbs."""
+    if not semiring.absorbs(dtype):
+        return semiring.multiply.ufunc
+    low, high, zero = lowest(dtype), highest(dtype), semiring.zero(dtype)
+
+    def plus(x: Any, y: Any) -> Any:
+        total = y + xp.where(y > 0, xp.minimum(x, high - y), xp.maximum(x, low - y))
+        return xp.where((x == zero) | (y == zero), xp.full_like(total, zero), total)
+
+    return plus
 
 
 def _least_finite(xp: Any, x: Any) -> Any:

@@ -105,13 +105,13 @@ def prefixes(xp: Any, a: Any, product: Product, *, reverse: bool = False) -> Any
         return xp.flip(prefixes(xp, xp.flip(a, (-3,)), lambda x, y: product(y, x)), (-3,))
     steps = a.shape[-3]
     if steps < 2:
-        return a
+        return xp.concatenate([a], -3)  # no result shares memory with an operand
     odd = prefixes(xp, product(a[..., : steps - 1 : 2, :, :], a[..., 1::2, :, :]), product)
     if steps == 2:
         return xp.concatenate([a[..., :1, :, :], odd], -3)
     even = product(odd[..., : (steps - 1) // 2, :, :], a[..., 2::2, :, :])
     both = xp.stack([odd[..., : even.shape[-3], :, :], even], -3)  # they alternate
-    both = both.reshape(*even.shape[:-3], -1, *even.shape[-2:])
+    both = both.reshape(*even.shape[:-3], 2 * even.shape[-3], *even.shape[-2:])
     return xp.concatenate([a[..., :1, :, :], both, odd[..., even.shape[-3] :, :, :]], -3)
 
 
@@ -120,7 +120,7 @@ def whole(xp: Any, a: Any, product: Product) -> Any:
     while (steps := a.shape[-3]) > 1:
         pairs = product(a[..., : steps - 1 : 2, :, :], a[..., 1::2, :, :])
         a = xp.concatenate([pairs, a[..., steps - 1 :, :, :]], -3) if steps % 2 else pairs
-    return a[..., 0, :, :]
+    return xp.concatenate([a[..., 0, :, :]], -1)
 
 
 def _vectors(

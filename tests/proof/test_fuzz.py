@@ -38,6 +38,10 @@ def test_public_calls_on_the_host(kind, data):
         ("operand written", "is no element of the result"),
         ("longer path", "of the closure"),
         ("circle of predecessors", "do not lead to 0 by a best path"),
+        ("last state", "of the states is wrong"),
+        ("other path", "of the path is wrong"),
+        ("beyond the end", "beyond the end is wrong"),
+        ("order of suffixes", "of the products"),
     ],
 )
 def test_planted_faults_are_found(fault, told):

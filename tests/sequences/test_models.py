@@ -150,6 +150,23 @@ def test_of_equal_paths_the_smallest_states_win(dtype, backend):
     assert scores.dtype == dtype
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_integer_scores_saturate(backend):
+    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    model = [np.array(x, np.int32) for x in ([5, -5], [[0, -9], [0, 0]], [[most - 2, least + 2], [-1, -1], [-1, -1]])]
+    path, score = viterbi(*model, backend=backend)
+    assert (path.tolist(), score) == ([0, 0, 0], most - 2)
+    assert viterbi(*[np.full(shape, least, np.int32) for shape in ((2,), (2, 2), (3, 2))], backend=backend)[1] == least
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [forward, backward, posterior, viterbi, sample])
+def test_no_sequences(function, backend):
+    model = np.zeros(3), np.zeros((3, 3)), np.zeros((0, 5, 3))
+    got = function(*model, [], backend=backend)
+    assert {x.shape for x in (got if isinstance(got, tuple) else (got,))} <= {(0,), (0, 5), (0, 5, 3)}
+
+
 @pytest.mark.parametrize("states", [3, 256, 257, 300])
 def test_back_pointers_hold_every_state(states):
     steps = 6

@@ -59,6 +59,20 @@ def test_nothing_to_multiply():
     assert scan(a, initial=np.zeros(3)).shape == (2, 0, 3)
 
 
+def test_of_no_sequences():
+    a = np.empty((0, 5, 3, 3))
+    assert scan(a).shape == scan(a, reverse=True).shape == a.shape
+    assert scan(a, initial=np.zeros(3)).shape == (0, 5, 3)
+    assert chain(a).shape == (0, 3, 3)
+
+
+def test_one_matrix_is_copied():
+    a = np.ones((1, 3, 3))
+    for x in (scan(a), scan(a, reverse=True), chain(a)):
+        x[...] = 2
+    assert (a == 1).all()
+
+
 def test_what_does_not_chain_is_refused():
     with pytest.raises(ProblemError, match="scan: a is no sequence"):
         scan(np.zeros((3, 3)))

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from harness.dtypes import float_limits, is_bool, is_complex, is_exact, is_integer, mixed_dtypes
-from harness.operands import shares_with_itself, span
-from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, VALUES, Program, View, semiring_of
+from harness.dtypes import float_limits, is_bool, is_complex, is_exact, is_float, is_integer, mixed_dtypes
+from harness.operands import shares_with_itself
+from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, SEQUENCES, VALUES, Program, View, semiring_of
+from harness.proof.programs.room import Room
 from harness.semiring import DTYPES, HALF, SEMIRINGS
 
 T = TypeVar("T")
@@ -26,14 +27,17 @@ NAMED = (*SEMIRINGS, "max_absdiff", "plus_sqdiff", *OWN)
 CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
 # (x) and (+) of these are exact, so that three operands may be multiplied in any order.
 IN_ANY_ORDER = ("max_min", "min_max", "lor_land", "lxor_land")
+# Matrices over these are multiplied in any order, whatever their values are.
+SCANNED = ("plus_times", "logaddexp_plus", "min_plus", "max_plus", *IN_ANY_ORDER)
 
 STAY = 100  # programs of one combination after the other: their kernels are compiled
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 23, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300)
 LONG = (257, 1000, 1025, 4097)
+STEPS = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 17, 33)
 BATCHES = ((1,), (2,), (3,), (2, 3), (1, 4), (17,), (0,), (3, 1, 2))
 
 # How often each call is drawn.
-_CALLS = [*["gemm"] * 12, *["gemm_argk"] * 4, *["einsum"] * 4, "closure", *list(PRODUCTS)[2:]]
+_CALLS = [*["gemm"] * 12, *["gemm_argk"] * 4, *["einsum"] * 4, "closure", *list(PRODUCTS)[2:], *SEQUENCES]
 
 
 class Draw(Protocol):
@@ -105,10 +109,13 @@ def draw_program(draw: Draw, kind: Combination, limits: Limits) -> Program:
         "gemm_argk": semiring.add.is_selective and not kind.is_mixed,
         "closure": kind.semiring in CLOSED and not kind.is_mixed,
         "axpy": has_one and not kind.is_mixed,
+        **{name: _is_sequence(name, kind) for name in SEQUENCES},
     }
     call = draw.choice([x for x in _CALLS if makes_sense.get(x, True) and (not limits.calls or x in limits.calls)])
     if call == "einsum":
         return _einsum(draw, kind, limits, has_one=has_one)
+    if call in SEQUENCES:
+        return _sequence(draw, call, kind._replace(semiring=SEQUENCES[call] or kind.semiring), limits)
     return _closure(draw, kind, limits) if call == "closure" else _product(draw, call, kind, limits)
 
 
@@ -194,6 +201,48 @@ def _closure(draw: Draw, kind: Combination, limits: Limits) -> Program:
     return dataclasses.replace(program, values="undirected", options={**program.options, "directed": False})
 
 
+def _is_sequence(call: str, kind: Combination) -> bool:
+    """Return whether there is such a call of sequences; models are of any combination that has their dtype."""
+    dtype = np.dtype(kind.dtype)
+    if kind.is_mixed or is_complex(dtype):
+        return False
+    if call in ("scan", "chain"):
+        return kind.semiring in SCANNED
+    return is_float(dtype) or (call == "viterbi" and dtype.kind == "i")
+
+
+def _sequence(draw: Draw, call: str, kind: Combination, limits: Limits) -> Program:
+    states, steps = draw.choice([x for x in SIZES if 0 < x <= limits.most_size]), draw.choice(STEPS)
+    if draw.integers(0, 11) == 0:
+        states, steps = min(states, 9), draw.choice(LONG[:2])
+    batch = draw.choice(BATCHES) if draw.integers(0, 1) else ()
+    is_scan, options = call in ("scan", "chain"), dict[str, Any]()
+    batch = batch if is_scan else batch[:1]
+    while int(np.prod([*batch, 1])) * steps * states ** (3 if is_scan else 2) > limits.most_pairs:
+        batch, steps, states = batch[1:], min(steps, 33), min(max(states // 2, 1), 65)
+    if is_scan:
+        forms = {"a": ((*_leading(draw, batch), steps, states, states), kind.narrow)}
+        if call == "scan" and draw.integers(0, 1):
+            forms["initial"] = (*_leading(draw, batch), states), kind.narrow
+        if call == "scan" and draw.integers(0, 1):
+            options["reverse"] = True
+    else:
+        each = max(steps - 1, 0), states, states
+        ones = tuple(1 if draw.integers(0, 2) == 0 else x for x in (*batch, each[0]))
+        matrices = draw.choice((each[1:], each[1:], each, (*ones, *each[1:])))
+        vectors = draw.choice(((states,), (*_leading(draw, batch), states)))
+        shapes = {"initial": vectors, "transition": matrices, "emission": (*batch, steps, states)}
+        forms = {name: (shape, kind.narrow) for name, shape in shapes.items()}
+        if draw.integers(0, 1):
+            options["lengths"] = [draw.integers(0, steps) for _ in range(batch[0] if batch else 1)]
+    if len(forms) > 1 and draw.integers(0, 15) == 0:
+        _promote(draw, forms, np.dtype(kind.dtype))
+    if limits.backends and draw.integers(1, limits.share_named) == 1:
+        options["backend"] = draw.choice(limits.backends)
+    values = ("few", "sparse", *(["normal", "sparse"] if not is_exact(np.dtype(kind.dtype)) else []))
+    return dataclasses.replace(_laid_out(draw, call, kind, limits, options, forms, []), values=draw.choice(values))
+
+
 def _sizes(draw: Draw, limits: Limits) -> tuple[int, int, int]:
     """Return m, n and k: any three, or one that is long."""
     sizes = [draw.choice([x for x in SIZES if x <= limits.most_size]) for _ in "mnk"]
@@ -259,7 +308,7 @@ def _laid_out(
     threads = draw.choice((None, None, None, 1, 2))
     if threads:
         options["threads"] = threads
-    room = _Room(draw, limits, is_shared=draw.integers(0, 5) == 0)
+    room = Room(draw, limits, is_shared=draw.integers(0, 5) == 0)
     views: dict[str, View] = {name: room.lay(*form) for name, form in forms.items()}
     out: tuple[View, ...] = ()
     where = draw.choice(("new", "new", "own", "own", "same", "overlap")) if outs else "new"
@@ -277,50 +326,3 @@ def _laid_out(
         values = "normal"  # sums that are scaled, or sums of one operand, may overflow where the definition does not
     seed = draw.integers(0, (1 << 31) - 1)
     return Program(call, kind.semiring, views, out, tuple(room.sizes), options, values, seed)
-
-
-class _Room:
-    """Buffers, and how arrays lie in them: any order of axes, gaps, steps down, steps of zero, any alignment."""
-
-    def __init__(self, draw: Draw, limits: Limits, *, is_shared: bool) -> None:
-        self._draw, self._limits, self._is_shared = draw, limits, is_shared
-        self.sizes: list[int] = []
-
-    def lay(self, shape: tuple[int, ...], dtype: str, *, beside: int | None = None, is_out: bool = False) -> View:
-        """Return an array in a buffer of its own, in the one that all share, or in the one it shall lie beside."""
-        draw = self._draw
-        view = View(0, dtype, shape, (), 0)
-        itemsize = view.numpy_dtype.itemsize
-        strides = self._strides(shape, itemsize, is_out=is_out)
-        low, end = span(shape, strides, itemsize) if 0 not in shape else (0, 0)
-        before = draw.choice((0, 0, 0, itemsize, 3 * itemsize, 64))
-        if not self._limits.on_device and draw.integers(0, 39) == 0:
-            before += 1  # no multiple of an element: only NumPy has such arrays
-        buffer = 0 if self._is_shared and self.sizes else beside
-        if buffer is None:
-            buffer = len(self.sizes)
-            self.sizes.append(before - low + end + draw.choice((0, 0, itemsize, 64)))
-        else:  # anywhere in it
-            step = draw.choice((16, itemsize))
-            before += step * draw.integers(0, max(self.sizes[buffer] - (end - low), 0) // step)
-            self.sizes[buffer] = max(self.sizes[buffer], before - low + end)
-        is_writable = self._limits.on_device or draw.integers(0, 39 if is_out else 5) > 0
-        return dataclasses.replace(view, buffer=buffer, strides=strides, offset=before - low, is_writable=is_writable)
-
-    def _strides(self, shape: tuple[int, ...], itemsize: int, *, is_out: bool) -> tuple[int, ...]:
-        draw, axes = self._draw, list(range(len(shape)))
-        order = draw.choice("CCFFA")
-        if order == "F":
-            axes[-2:] = reversed(axes[-2:])
-        elif order == "A":
-            axes.sort(key=lambda axis: draw.integers(0, 99))
-        is_plain = draw.integers(0, 2) > 0
-        strides, extent = [0] * len(shape), itemsize
-        for axis in reversed(axes):
-            step, gap = (1, 0) if is_plain else (draw.choice((1, 1, 1, 2, 3)), draw.choice((0, 0, 1, 3, 16)))
-            is_backwards = not is_plain and draw.integers(0, 4) == 0
-            strides[axis] = -extent * step if is_backwards else extent * step
-            extent = max(extent * step * shape[axis], itemsize) + gap * itemsize
-        if shape and draw.integers(0, 299 if is_out else 19) == 0:
-            strides[draw.choice(axes)] = 0
-        return tuple(strides)

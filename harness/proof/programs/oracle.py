@@ -1,4 +1,4 @@
-"""What a program must compute, by `harness.proof.reference` and `verify`: every call as one product, or a closure."""
+"""What programs must compute, by `harness.proof.reference` and `verify`: a product, a closure, or sequences of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof import reference
 from harness.proof.magnitude import measured
-from harness.proof.programs.program import Program, View, semiring_of
+from harness.proof.programs import sequences
+from harness.proof.programs.program import SEQUENCES, Program, View, semiring_of
 from harness.proof.verify import verify
 from harness.semiring import Semiring
 
@@ -30,6 +31,9 @@ def check(program: Program, before: list[np.ndarray], results: list[np.ndarray])
     inputs = [read(view, before) for view in program.operands.values()]
     if program.call == "closure":
         _check_closure(program, inputs[0], results)
+        return
+    if program.call in SEQUENCES:
+        sequences.check(program, inputs, results)
         return
     problem, a, b, c = product_of(program, inputs)
     result = _as_matrices(program, problem, results[0])
@@ -66,6 +70,8 @@ def product_of(program: Program, inputs: list[np.ndarray]) -> tuple[Problem, np.
     )
     if "dtype" in options:
         narrow = inputs[0].dtype
+    if program.call in SEQUENCES:
+        return sequences.step_of(program, inputs)
     a, b, c = (named.get(name) for name in "abc")
     column = {name: x[..., None] for name, x in named.items() if name in ("x", "y")}
     row = {name: x[..., None, :] for name, x in named.items() if name in ("x", "y")}

@@ -46,7 +46,17 @@ PRODUCTS: dict[str, tuple[dict[str, str], str, str]] = {
 EINSUMS = """ik,kj->ij bik,bkj->bij bik,kj->bij ki,jk->ji ij,ij->ij ij,ij-> i,j->ij ikl,klj->ij ikl,lkj->ij iik,kj->ij
 ...ik,...kj->...ij bik,bkj->ijb isk,kj->ij ij->j ij-> ij->ji ii->i bij->bj ij,jk,kl->il bi,bj,bk->ijk""".split()
 
-# What is in the operands; "graph" and "undirected" are for closures.
+# Calls of sequences, and the semiring that a model is computed over; scans have any.
+SEQUENCES = {
+    "scan": "",
+    "chain": "",
+    "forward": "logaddexp_plus",
+    "backward": "logaddexp_plus",
+    "posterior": "logaddexp_plus",
+    "viterbi": "max_plus",
+}
+
+# What is in the operands; "graph" and "undirected" are for closures, "sparse" is for sequences.
 VALUES = ("normal", "normal", "few", "wide", "subnormal", "specials", "zeros", "bits")
 
 
@@ -93,7 +103,7 @@ class Program:
     Parameters
     ----------
     call : str
-        ``"gemm"``, ``"gemm_argk"``, ``"einsum"``, ``"closure"``, or one of the matrix-vector family.
+        ``"gemm"``, ``"gemm_argk"``, ``"einsum"``, ``"closure"``, or one of the matrix-vector family or of `SEQUENCES`.
     semiring : str
     operands : dict of View
         By the names of the call's parameters, in their order.
@@ -204,8 +214,9 @@ def _drawn(
         signed = -edges if semiring.name == "max_plus" else edges
         present = rng.random(shape) < 0.4
         return np.where(present, signed.astype(dtype), np.asarray(semiring.zero(dtype)))
-    if values == "few":
-        return rng.integers(0 if dtype.kind == "u" else -3, 4, shape).astype(dtype)
+    if values in ("few", "sparse"):
+        drawn = rng.integers(0 if dtype.kind == "u" else -3, 4, shape).astype(dtype)
+        return drawn if values == "few" else _sparse(drawn, semiring, rng)
     if is_integer(dtype):
         info = np.iinfo(dtype)
         fraction = 1 if values in ("wide", "specials") else 4
@@ -228,3 +239,16 @@ def _drawn(
         zero = semiring.zero(dtype) if dtype.kind in semiring.add.kinds else 0  # of a dtype that is promoted
         drawn = np.where(rng.random(shape) < 0.5, np.asarray(zero, dtype), drawn)
     return np.asarray(drawn)
+
+
+def _sparse(few: np.ndarray, semiring: Semiring, rng: np.random.Generator) -> np.ndarray:
+    """Return few values, or wide ones, with zeros of the semiring: elements, rows and columns."""
+    dtype, shape = few.dtype, few.shape
+    if not is_exact(dtype) and rng.integers(2):
+        few = (rng.standard_normal(shape) * rng.choice([1, 30, 1000 if dtype.itemsize > 2 else 30])).astype(dtype)
+    is_zero = rng.random(shape) < rng.choice([0.0, 0.1, 0.5])
+    for axis in (-1, -2)[: len(shape)]:
+        lines = rng.random(tuple(np.delete(shape, axis))) < rng.choice([0.0, 0.1])
+        is_zero |= np.expand_dims(lines, axis)
+    zero = semiring.zero(dtype) if dtype.kind in semiring.add.kinds else 0  # of a dtype that is promoted
+    return np.where(is_zero, np.asarray(zero, dtype), few)

@@ -7,6 +7,7 @@ and of operands too, what it was; and the call refused where the docs say so, an
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,12 +19,16 @@ from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.operands import shares_with_itself
 from harness.proof.programs import oracle
 from harness.proof.programs.memory import Memory
-from harness.proof.programs.program import PRODUCTS, Program, View, contents, semiring_of
+from harness.proof.programs.program import PRODUCTS, SEQUENCES, Program, View, contents, semiring_of
 from harness.semiring import HALF
 
 TURNS = (0, 1, 2)  # the first arrays, others of the same layouts, and the first again
 
 Calls = Mapping[str, Callable[..., Any]]  # the public calls, by name
+
+
+# Options that a simpler program has not.
+_NEEDLESS = set("threads alpha beta path block method sources directed lengths reverse".split())
 
 
 class Outcome(NamedTuple):
@@ -68,16 +73,21 @@ def _call(program: Program, function: Callable[..., Any], arrays: list[Any]) -> 
     """Return what the public call returns."""
     options = {name: x for name, x in program.options.items() if name != "subscripts"}
     semiring, count = semiring_of(program.semiring), len(program.operands)
-    options["semiring"] = program.semiring if semiring.is_named else semiring
+    if not SEQUENCES.get(program.call):
+        options["semiring"] = program.semiring if semiring.is_named else semiring
     if program.out:
         options["out"] = arrays[count] if len(program.out) == 1 else tuple(arrays[count:])
     if program.call == "einsum":
         return function(program.options["subscripts"], *arrays[:count], **options)
-    return function(**dict(zip(program.operands, arrays, strict=False)), **options)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*looks like probabilities")
+        return function(**dict(zip(program.operands, arrays, strict=False)), **options)
 
 
 def _results(program: Program, got: Any, arrays: list[Any]) -> list[Any]:
     results = list(got) if isinstance(got, tuple) else [got]
+    if not program.out and any(np.shares_memory(x, y) for x in arrays for y in results if isinstance(y, np.ndarray)):
+        raise AssertionError("a new result shares memory with an operand")
     if any(given is not result for given, result in zip(arrays[len(program.operands) :], results, strict=False)):
         raise AssertionError("out was given, and another array was returned")
     return results
@@ -161,7 +171,7 @@ def _simplifications(program: Program) -> Iterator[Program]:
     added = PRODUCTS[program.call][1] if program.call in PRODUCTS else ""
     without_c = {name: view for name, view in program.operands.items() if name != added}
     yield replace(program, operands=without_c, options={x: y for x, y in program.options.items() if x != "beta"})
-    for name in set(program.options) & {"threads", "alpha", "beta", "path", "block", "method", "sources", "directed"}:
+    for name in set(program.options) & _NEEDLESS:
         yield replace(program, options={x: y for x, y in program.options.items() if x != name})
     yield replace(program, out=())
     yield replace(program, values=program.values if program.call == "closure" else "few")
