@@ -515,4 +515,51 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("n - tile.column - columns < PER_GRANULE", "n - tile.column == columns"),
     ),
 }
+MUTANTS |= {
+    ("steps by factors", "sequences.cu factors.cu"): (
+        ("value >= (is_wide ? limit : columns[2 * j + 1])", "true"),  # every sum is trusted
+        ("is_wide = least - top < narrow;", "is_wide = false;"),  # states are always narrow
+        ("leasts[0] - shift >= narrow ? (T)0 : limit", "(T)0"),  # columns are always narrow
+        ("if (p < states) total = fma(", "if (false) total = fma("),  # an odd row
+        ("offset += top;", "offset = top;"),  # what was taken off before
+        ("e += b / group * e_sequence + first * e_step", "e += b / group * e_sequence"),  # the first position
+        ("out += (b * steps + first) * states", "out += b * steps * states"),
+        ("g < GROUPS; ++g) total += lines.parts[g", "g < GROUPS - 1; ++g) total += lines.parts[g"),  # the last group
+        ("        __syncthreads();  // x and the weights are there", "        // x and the weights are there"),
+        ("columns[2 * j], (T)0)", "(T)0, (T)0)"),  # the largest of the column
+        ("if (KEEPS == 1) out[t * states + j] = PLACED(value);", ""),
+        ("last[b * states + j] = length ? lines.x[j] : (T)ZERO;", "last[b * states + j] = lines.next[j];"),
+        ("top = top > -INFINITE ? top : (T)0;", ""),  # where nothing is possible
+        ("if (!(top > -INFINITE)) return top;\n    for (int p", "for (int p"),
+        ("work[2 * warp] = most, work[2 * warp + 1] = least", "work[0] = most, work[1] = least"),
+        ("leasts[me] = leasts[me + half] < leasts[me] ? leasts[me + half] : leasts[me];", ""),
+        ("tops[me] = tops[me + half] > tops[me] ? tops[me + half] : tops[me];", ""),
+    ),
+    ("steps by terms", "sequences.cu"): (
+        ("* exp(lines.tops[g * states + j] - top)", ""),  # groups with other maxima
+        ("matrix + (t - 1) * a_step", "matrix + t * a_step"),  # the matrix of the next step
+        ("a += b * a_sequence + first * a_step", "a += first * a_step"),  # of the first sequence
+        ("a += b * a_sequence + first * a_step", "a += b * a_sequence"),
+        ("if (!(top > -INFINITE)) return top;\n    total = 0;", "total = 0;"),
+    ),
+    ("steps of any", "sequences.cu"): (
+        ("total = ADD(total, lines.parts[g * states + j])", "total = lines.parts[g * states + j]"),
+        ("j = threadIdx.x % COLUMNS; j < states; j += COLUMNS", "j = threadIdx.x % COLUMNS; j < COLUMNS; j += COLUMNS"),
+    ),
+    ("best paths", "sequences.cu trace.cu"): (
+        ("place < from &&", "place > from &&"),  # of equal terms in other groups
+        ("if (term > best) best", "if (term >= best) best"),  # of equal terms in the same
+        ("if (b >= count) return;", ""),
+        ("last[j] > last[state] ? j", "last[j] >= last[state] ? j"),  # of equal ends
+        ("if (t < lengths[b] - 1)", "if (t < steps - 1)"),
+        ("t < lengths[b] ? state : -1", "state"),
+        ("pointers += b * (steps - 1) * (long long)states, paths", "paths"),
+        ("pointers[(t - 1) * states + j] = (POINTER)from;", "pointers[(t - 1) * states + j] = (unsigned char)from;"),
+    ),
+    ("steps by products", "sequences.cu"): (
+        ("wide[b] = is_wide;", "wide[b] = 0;"),
+        ("OF_PRODUCT && begin ? offsets[b] : 0", "0"),
+        ("lines.which = which + b * states;", "lines.which = which;"),
+    ),
+}
 MUTANTS["triangles by gpu-tensor-core", "triangle.cuh grid.cuh"] = MUTANTS["triangles", "triangle.cuh grid.cuh"]

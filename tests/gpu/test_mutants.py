@@ -14,6 +14,7 @@ from harness.errors import VerificationError
 from harness.problem import Problem
 from tests.api.test_argk import draw
 from tests.cpu.test_log_sum_exp import apart
+from tests.gpu import sequences_on_cpu as sequences
 from tests.gpu import test_ends_of_operands as ends
 from tests.gpu import test_half_mma_on_cpu as half_mma
 from tests.gpu import test_half_panels_on_cpu as half_panels
@@ -166,6 +167,11 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
         Problem(70, 33, 97, SEMIRINGS["min_plus"], np.dtype(np.float32), layout="FFC"),
         **SMALL["gpu-naive"],
     ),
+    "steps by factors": lambda _: sequences.by_factors(),
+    "steps by terms": lambda _: sequences.compute("logaddexp_plus", "float32", 40, each=True),
+    "steps of any": lambda _: [sequences.compute("min_plus", "int32", n, each=True, spread=0) for n in (40, 70)],
+    "best paths": lambda _: sequences.best_paths(),
+    "steps by products": sequences.by_products,
     "mirror": lambda _: mirror(70, np.float32),
     "row panels": lambda patch: panels(patch, row_panels, (135, 7, 34), (201, 7, 33), (400, 8, 40)),
     "warp panels": lambda patch: panels(patch, warp_panels, (135, 20, 45), (201, 19, 47), (200, 20, 40)),
