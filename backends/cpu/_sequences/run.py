@@ -10,8 +10,8 @@ from llvmlite import ir
 
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.pieces import build_run_pieces
-from backends.cpu._log_sum.scaling import Scale
-from backends.cpu._sequences.step import WORDS, Form, emit_sequence, emit_walk
+from backends.cpu._sequences import scaled, step
+from backends.cpu._sequences.step import WORDS, Form, Lines, emit_sequence, emit_walk
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import Guard, guard, operations
@@ -44,11 +44,10 @@ def _compiled(form: Form) -> tuple[int, int]:
     """Return the addresses of the steps of a sequence, and of the walk along its path."""
 
     def emit(module: ir.Module) -> list[ir.Function]:
-        functions = [
-            v.own_function(module, name, [v.SIZE] * 2, emitter(form))
-            for name, emitter in (("sequence", emit_sequence), ("walk", emit_walk))
-            if name == "sequence" or form.pointer_bytes
-        ]
+        steps = emit_sequence(form, scaled.advance if form.has_factors else step.advance)
+        functions = [v.own_function(module, "sequence", [v.SIZE] * 2, steps)]
+        if form.pointer_bytes:
+            functions.append(v.own_function(module, "walk", [v.SIZE] * 2, emit_walk(form)))
         v.prefer_widest_vectors(functions[0])
         return functions
 
@@ -69,10 +68,12 @@ def _run(
     padded = -(-states // find_unit(form.unit).lanes(dtype)) * find_unit(form.unit).lanes(dtype)
     is_one = transition.shape[1] == 0 or (transition.strides[:2] == (0, 0) and transition.size > 0)
     form = form._replace(has_factors=form.is_log and is_one)
-    work = aligned_empty((count, 3, padded), dtype)
+    work = aligned_empty((count, len(Lines._fields), padded), dtype)
     begin = np.full((count, padded), form.operations.zero, dtype)
     begin[:, :states] = initial
-    out = _filled((count, steps if form.keeps else 0, states), form.operations.zero, dtype)
+    out = aligned_empty((count, steps if form.keeps else 0, states), dtype)
+    if (lengths != steps).any():
+        out.fill(form.operations.zero)
     offsets = np.zeros(count)
     emission, values = _with_contiguous_lines(emission), _matrix_values(form, transition, padded)
     arrays = {"initial": begin, "emission": emission, "out": out, "work": work, "offsets": offsets}
@@ -136,16 +137,16 @@ def _matrix_values(form: Form, transition: np.ndarray, padded: int) -> dict[str,
         matrix[:, :states] = transition[0, 0]
     wide = matrix.astype(np.float64)
     tops = np.maximum(wide.max(axis=0, initial=-np.inf), np.finfo(dtype).min)
-    scale = Scale.of(dtype, states)
+    numbers = scaled.Numbers.of(dtype, states)
     differences = wide - tops
-    factors = aligned_empty((states, padded), dtype)
-    roots, exponent = np.exp(differences / 2), int(scale.exponent) // 2  # an exponential itself may be subnormal
+    factors = _filled((-(-states // scaled.PAIR) * scaled.PAIR, padded), 0, dtype)
+    roots, exponent = np.exp(differences / 2), int(numbers.exponent) // 2  # an exponential itself may be subnormal
     exponentials = np.ldexp(roots, exponent // 2) * np.ldexp(roots, exponent - exponent // 2)
-    factors[...] = np.where(differences < float(scale.floor), 0.0, exponentials)
+    factors[:states] = np.where(differences < float(numbers.floor), 0.0, exponentials)
     finite = differences[np.isfinite(differences)]
-    is_narrow = not finite.size or finite.min() >= float(scale.narrow)
-    numbers = np.array([*scale, 0.0 if is_narrow else scale.limit], dtype)
-    kept = matrix, factors, tops.astype(dtype), numbers
+    is_narrow = not finite.size or finite.min() >= float(numbers.narrow)
+    numbers = numbers if is_narrow else numbers._replace(of_matrix=numbers.limit)
+    kept = matrix, factors, tops.astype(dtype), np.array(numbers, dtype)
     words = dict(zip(("transition", "factors", "tops", "scale"), map(data_address, kept), strict=True))
     return {"kept": kept, "transition_row": 0, "transition_step": 0, "transition_line": matrix.strides[0], **words}
 

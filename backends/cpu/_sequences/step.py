@@ -1,15 +1,14 @@
 """One sequence, as instructions: ``x := (x (x) A[t]) (x) e[t]`` for every t, of a vector of S states.
 
     loop  t over the length of the sequence
-          one A, logaddexp  w[i] = 2^h exp(x[i]);  s[j] = log(sum_i w[i] P[i, j] / 2^2h) + c[j];  P = 2^h exp(A - c)
+          one A, logaddexp: `_sequences.scaled`
     loop  q over j by GROUP vectors, in registers
     loop  p over i: one term of each                             s[j] (+)= x[p] (x) A[p, j], and p if it is better
           settle            x[j] = s[j] (x) e[t, j], from which the largest is taken off and kept in float64
 
 So over max_plus and logaddexp_plus states never grow, and float32 keeps its digits however long the sequence is.
 
-Sums of exponentials are exact where nothing underflows: if all that is not -inf is narrow, or the sum is above the
-limit of `_log_sum.scaling.Scale`. Vectors with another lane are computed term by term, as where A changes::
+Sums over logaddexp of a matrix that changes are computed term by term::
 
     s[j] = log(sum_p exp(x[p] + A[p, j] - top[j])) + top[j],  top[j] = max_p x[p] + A[p, j]
 """
@@ -23,7 +22,6 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._log_sum.exp_log import Elementary, exp_scale
-from backends.cpu._log_sum.scaling import Scale
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.operators import Operations
@@ -40,7 +38,7 @@ WORDS = """
 """.split()
 GROUP = 4  # vectors of sums side by side: they hide the latency of an addition
 RARELY = 8  # a power of two; in so few steps states lose no more digits than by one emission
-_DOUBLE = ir.DoubleType()
+DOUBLE = ir.DoubleType()
 
 
 class Form(NamedTuple):
@@ -82,6 +80,14 @@ class Form(NamedTuple):
         return not (self.is_log or self.keeps)
 
 
+class Here(NamedTuple):
+    """The number of a step, and the addresses of its emission and of its states in the result."""
+
+    t: Value
+    emission: Value
+    out: Value
+
+
 class Code(ScalarCode):
     """Emitter of the steps of one form."""
 
@@ -89,6 +95,7 @@ class Code(ScalarCode):
         super().__init__(builder)
         self.form, self.dtype = form, np.dtype(form.dtype)
         self.vectors, self.size = VectorCode(find_unit(form.unit), self.dtype), self.dtype.itemsize
+        self.element, self.numbers = self.vectors.element, None
         self.lanes, self.bytes = self.vectors.lanes, self.vectors.lanes * self.size
         self.zero = self.vectors.constant(form.operations.zero)
         self.math = Elementary(builder, self.dtype, self.lanes) if form.is_log else None
@@ -109,6 +116,25 @@ class Code(ScalarCode):
         """Load one element into all lanes."""
         return self.vectors.broadcast(self.b, self.pointer(address))
 
+    def copy(self, states: Value, source: Value, to: Value) -> None:
+        """Copy a padded line."""
+        b = self.b
+        self.over_vectors(states, [], lambda at, *_: self.store(self.load(b.add(source, at)), b.add(to, at)) or [])
+
+    def within(self, states: Value, value: Value, at: Value, edge: Value | None) -> Value:
+        """Return a vector of which what was read beyond the last state is no state."""
+        if edge is None:
+            return value
+        count = self.b.sub(states, self.b.sdiv(at, v.size(self.size)))
+        return self.b.select(self.vectors.first_lanes(self.b, count), value, self.zero)
+
+    def keep(self, value: Value, here: Here, at: Value, edge: Value | None, offset: Value) -> None:
+        """Store states to the result."""
+        b, element = self.b, self.element
+        if self.form.is_settled and not self.form.is_relative:
+            value = b.fadd(value, self.vectors.splat(b, offset if self.size == WORD else b.fptrunc(offset, element)))
+        self.store(value, b.add(here.out, at), edge)
+
     def combine(self, x: Value, y: Value) -> Value:
         """Return ``x (+) y`` of the operations: the greater of logarithms."""
         return self.form.operations.combine(self.vectors, self.b, x, y)
@@ -117,12 +143,14 @@ class Code(ScalarCode):
         """Return ``x (x) y``."""
         return self.form.operations.term(self.vectors, self.b, x, y)
 
-    def reduced(self, vector: Value, name: str) -> Value:
-        """Return the greatest or the least lane, by LLVM's name."""
-        kind = vector.type.element
-        return self.b.call(
-            v.declare(self.b, f"llvm.vector.reduce.{name}.{self.vectors.suffix}", kind, [vector.type]), [vector]
-        )
+    def largest(self, vector: Value) -> Value:
+        """Return the (+) of the lanes, by halves: LLVM's own reduction goes from lane to lane."""
+        indices, lanes = ir.VectorType(v.INDEX, self.lanes), self.lanes
+        while lanes > 1:
+            lanes //= 2
+            half = ir.Constant(indices, [(i + lanes) % self.lanes for i in range(self.lanes)])
+            vector = self.combine(vector, self.b.shuffle_vector(vector, vector, half))
+        return self.b.extract_element(vector, v.index(0))
 
     def any_lane(self, lanes: Value) -> Value:
         """Return whether any lane of a vector of bits is set."""
@@ -155,85 +183,78 @@ class Code(ScalarCode):
 
 
 class Lines(NamedTuple):
-    """Addresses of the work lines of a sequence: states, sums and weights, each padded to whole vectors."""
+    """Addresses of the work lines of a sequence, each padded to whole vectors: those after `weights` are spare."""
 
     x: Value
-    sums: Value
     weights: Value
+    sums: Value
+    next_x: Value
+    next_weights: Value
 
 
-def emit_sequence(form: Form) -> Callable[[Builder, Value, Value], None]:
-    """Return what writes ``sequence(table, row)``: all steps of one sequence."""
+def emit_sequence(form: Form, advance: Callable[..., list[Value]]) -> Callable[[Builder, Value, Value], None]:
+    """Return what writes ``sequence(table, row)``: all steps of one sequence, by `advance`."""
 
     def emit(b: Builder, table: Value, row: Value) -> None:
         code = Code(b, form)
         w = code.words(table, WORDS)
         length, first = (code.scalar(code.at(x, (row, WORD)), v.SIZE) for x in (w.lengths, w.firsts))
         line = b.mul(code.parts(w.states, code.lanes), v.size(code.bytes))
-        x = code.at(w.work, (row, w.work_row))
-        lines = Lines(x, b.add(x, line), code.at(x, (line, 2)))
+        work = code.at(w.work, (row, w.work_row))
+        lines = Lines(*(code.at(work, (line, i)) for i in range(len(Lines._fields))))
         emission = code.at(w.emission, (row, w.emission_row), (first, w.emission_step))
         matrix = code.at(w.transition, (row, w.transition_row), (first, w.transition_step))
         out = code.at(w.out, (row, w.out_row), (first, w.out_step))
         pointers = code.at(w.pointers, (row, w.pointers_row), (first, w.pointers_step))
 
-        def settled(t: Value, offset: Value) -> Value:
-            here = code.at(emission, (t, w.emission_step)), code.at(out, (t, w.out_step))
-            return settle(code, w.states, lines, *here, t, offset)
+        def here(t: Value) -> Here:
+            return Here(t, code.at(emission, (t, w.emission_step)), code.at(out, (t, w.out_step)))
 
-        def step(t: Value, offset: Value) -> list[Value]:
-            advance(code, w, lines, code.at(matrix, (t, w.transition_step)), code.at(pointers, (t, w.pointers_step)))
-            return [settled(b.add(t, v.size(1)), offset)]
+        def step(t: Value, *state: Value) -> list[Value]:
+            at = code.at(matrix, (t, w.transition_step)), code.at(pointers, (t, w.pointers_step))
+            return advance(code, w, lines, *at, here(b.add(t, v.size(1))), *state)
 
         with b.if_then(b.icmp_signed(">", length, v.size(0))):
             begin = code.at(w.initial, (row, w.initial_row))
-            code.over_vectors(
-                w.states, [], lambda at, *_: code.store(code.load(b.add(begin, at)), b.add(lines.sums, at)) or []
-            )
-            (offset,) = code.for_each(b.sub(length, v.size(1)), [settled(v.size(0), ir.Constant(_DOUBLE, 0.0))], step)
+            code.copy(w.states, begin, lines.sums)
+            state = advance(code, w, lines, None, None, here(v.size(0)), ir.Constant(DOUBLE, 0.0))
+            offset, *rest = code.for_each(b.sub(length, v.size(1)), state, step)
             b.store(offset, code.pointer(code.at(w.offsets, (row, WORD))))
+            if rest:
+                code.copy(w.states, rest[0], lines.x)
 
     return emit
 
 
-def settle(code: Code, states: Value, lines: Lines, emission: Value, out: Value, t: Value, offset: Value) -> Value:
+def settle(code: Code, states: Value, lines: Lines, here: Here, offset: Value) -> Value:
     """Compute ``x = sums (x) emission`` with the largest taken off, store it, and return the new offset."""
     b, form, vectors = code.b, code.form, code.vectors
     takes_now = form.is_settled and not form.is_settled_rarely
 
-    def keep(value: Value, at: Value, edge: Value | None, offset: Value) -> None:
-        if form.is_settled and not form.is_relative:
-            place = offset if code.size == WORD else b.fptrunc(offset, vectors.element)
-            value = b.fadd(value, vectors.splat(b, place))
-        code.store(value, b.add(out, at), edge)
-
     def combine(at: Value, _: int, edge: Value | None, *top: Value) -> list[Value]:
         value = code.load(b.add(lines.sums, at))
         if form.keeps == "before":
-            keep(value, at, edge, offset)
-        value = code.term(value, code.load(b.add(emission, at), edge))
-        if edge is not None:  # what was read beyond the last state is no state
-            count = b.sub(states, b.sdiv(at, v.size(code.size)))
-            value = b.select(vectors.first_lanes(b, count), value, code.zero)
+            code.keep(value, here, at, edge, offset)
+        value = code.within(states, code.term(value, code.load(b.add(here.emission, at), edge)), at, edge)
         code.store(value, b.add(lines.x, at))
         if form.keeps == "after" and not form.is_settled:
-            code.store(value, b.add(out, at), edge)
+            code.store(value, b.add(here.out, at), edge)
         return [code.combine(total, value) for total in top]
 
     def largest(at: Value, _: int, __: Value | None, top: Value) -> list[Value]:
         return [code.combine(top, code.load(b.add(lines.x, at)))]
 
     def taken_off(top: Value) -> Value:
-        most = code.reduced(top, "fmax")
+        most = code.largest(top)
         is_possible = b.fcmp_ordered(">", most, ir.Constant(vectors.element, -np.inf))
         most = b.select(is_possible, most, ir.Constant(vectors.element, 0.0))
-        following = b.fadd(offset, most if code.size == WORD else b.fpext(most, _DOUBLE))
+        following = b.fadd(offset, most if code.size == WORD else b.fpext(most, DOUBLE))
 
         def take_off(at: Value, _: int, edge: Value | None) -> list[Value]:
             value = b.fsub(code.load(b.add(lines.x, at)), vectors.splat(b, most))
             code.store(value, b.add(lines.x, at))
             if form.keeps == "after":
-                keep(value, at, edge, following)
+                code.keep(value, here, at, edge, following)
             return []
 
         code.over_vectors(states, [], take_off)
@@ -244,25 +265,25 @@ def settle(code: Code, states: Value, lines: Lines, emission: Value, out: Value,
         return taken_off(tops[0])
     if not form.is_settled:
         return offset
-    is_time = b.icmp_signed("==", b.and_(t, v.size(RARELY - 1)), v.size(0))
+    is_time = b.icmp_signed("==", b.and_(here.t, v.size(RARELY - 1)), v.size(0))
     return code.where(is_time, lambda: taken_off(code.over_vectors(states, [code.zero], largest)[0]), offset)
 
 
-def advance(code: Code, w: Any, lines: Lines, matrix: Value, pointers: Value) -> None:
-    """Compute ``sums = x (x) A``."""
-    if code.form.has_factors:
-        by_factors(code, w, lines)
-        return
+def advance(
+    code: Code, w: Any, lines: Lines, matrix: Value | None, pointers: Value, here: Here, offset: Value
+) -> list[Value]:
+    """Compute a step, and return the new offset; without a matrix the first one, of the states in `sums`."""
 
     def some(at: Value, count: int, edge: Value | None) -> list[Value]:
         if code.form.is_log:
-            code.store(sum_of_terms(code, w, lines, code.at(matrix, (at, 1)), edge), b.add(lines.sums, at))
+            code.store(sum_of_terms(code, w, lines, code.at(matrix, (at, 1)), edge), code.b.add(lines.sums, at))
         else:
             best_terms(code, w, lines, matrix, pointers, at, count, edge)
         return []
 
-    b = code.b
-    code.over_vectors(w.states, [], some, 1 if code.form.is_log else GROUP)
+    if matrix is not None:
+        code.over_vectors(w.states, [], some, 1 if code.form.is_log else GROUP)
+    return [settle(code, w.states, lines, here, offset)]
 
 
 def best_terms(
@@ -302,48 +323,6 @@ def best_terms(
             number = result[count + i] if form.pointer_bytes == 4 else b.trunc(result[count + i], kind)
             j = b.add(b.sdiv(at, v.size(code.size)), v.size(i * code.lanes))
             b.store(number, code.pointer(code.at(pointers, (j, form.pointer_bytes))), align=form.pointer_bytes)
-
-
-def by_factors(code: Code, w: Any, lines: Lines) -> None:
-    """Compute the sums over logaddexp by one product of exponentials."""
-    b, math = code.b, code.math
-    assert math is not None
-    scale = Scale(*(code.splat_at(code.at(w.scale, (i, code.size))) for i in range(len(Scale._fields))))
-    infinity = code.vectors.constant(np.inf)
-
-    def weigh(at: Value, _: int, __: Value | None, least: Value) -> list[Value]:
-        value = code.load(b.add(lines.x, at))
-        code.store(math.exp(value, scale.scale, scale.floor), b.add(lines.weights, at))
-        finite = b.select(b.fcmp_ordered(">", value, code.zero), value, infinity)
-        return [b.select(b.fcmp_ordered("<", finite, least), finite, least)]
-
-    (least,) = code.over_vectors(w.states, [infinity], weigh)
-    is_wide = code.any_lane(b.fcmp_ordered("<", least, scale.narrow))
-    of_matrix = code.splat_at(code.at(w.scale, (len(Scale._fields), code.size)))  # 0 if all its columns are narrow
-    limit = b.select(is_wide, scale.limit, of_matrix)
-    line = b.mul(code.parts(w.states, code.lanes), v.size(code.bytes))
-
-    def some(at: Value, count: int, _: Value | None) -> list[Value]:
-        def one(p: Value, *totals: Value) -> list[Value]:
-            weight, row = code.splat_at(code.at(lines.weights, (p, code.size))), code.at(w.factors, (at, 1), (p, line))
-            return [
-                code.vectors.intrinsic(b, "fmuladd", weight, code.load(b.add(row, v.size(i * code.bytes))), total)
-                for i, total in enumerate(totals)
-            ]
-
-        totals = code.for_each(w.states, [code.vectors.constant(0)] * count, one)
-        for i, total in enumerate(totals):
-            place = b.add(at, v.size(i * code.bytes))
-            value = b.fadd(math.log(total, scale.exponent), code.load(b.add(w.tops, place)))
-            in_doubt = code.any_lane(b.fcmp_ordered("<", total, limit))
-            value = code.where(
-                in_doubt, lambda place=place: sum_of_terms(code, w, lines, b.add(w.transition, place), None), value
-            )
-            code.store(value, b.add(lines.sums, place))
-        return []
-
-    padded = b.mul(code.parts(w.states, code.lanes), v.size(code.lanes))
-    code.over_vectors(padded, [], some, GROUP)
 
 
 def sum_of_terms(code: Code, w: Any, lines: Lines, columns: Value, edge: Value | None) -> Value:

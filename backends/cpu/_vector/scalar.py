@@ -70,14 +70,22 @@ class ScalarCode:
 
     def where(self, condition: Value, emit: Callable[[], Value], otherwise: Value) -> Value:
         """Return ``emit()``, which is computed only where the condition holds; else `otherwise`."""
+        return self.where_all(condition, lambda: [emit()], [otherwise])[0]
+
+    def where_all(
+        self, condition: Value, emit: Callable[[], Sequence[Value]], otherwise: Sequence[Value]
+    ) -> list[Value]:
+        """Return what ``emit()`` returns, as `where` does."""
         before = self.b.block
         with self.b.if_then(condition):
-            value = emit()
+            values = emit()
             inside = self.b.block
-        result = self.b.phi(value.type)
-        result.add_incoming(otherwise, before)
-        result.add_incoming(value, inside)
-        return result
+        results = []
+        for value, other in zip(values, otherwise, strict=True):
+            results.append(self.b.phi(value.type))
+            results[-1].add_incoming(other, before)
+            results[-1].add_incoming(value, inside)
+        return results
 
 
 def _size(value: Value | int) -> Value:
