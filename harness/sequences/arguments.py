@@ -14,7 +14,7 @@ from harness.api.arrays import Arrays, kind_of
 from harness.api.remembered.recent import Recent
 from harness.dtypes import is_float
 from harness.errors import ProblemError
-from harness.interface import Steps
+from harness.interface import Stepped, Steps
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
 from harness.sequences import chunks
@@ -170,7 +170,17 @@ def _warn_of_probabilities(caller: str, initial: np.ndarray, transition: np.ndar
             )
 
 
-def steps_of(
+def run_steps(
+    model: Model, semiring: str | Semiring, keeps: str, backend: str, threads: int | None,
+    *, firsts: np.ndarray | None = None, **options: bool,
+) -> Stepped:  # fmt: skip
+    """Compute all steps of the model, by the options of `Abilities.prepare_steps`."""
+    steps = _steps_of(model, semiring, keeps, backend, threads, **options)
+    firsts = np.zeros_like(model.lengths) if firsts is None else firsts
+    return steps(model.initial, model.transition, model.emission, model.lengths, firsts)
+
+
+def _steps_of(
     model: Model, semiring: str | Semiring, keeps: str, backend: str, threads: int | None,
     *, is_relative: bool = False, is_traced: bool = False,
 ) -> Steps:  # fmt: skip

@@ -121,15 +121,9 @@ class _Viterbi(_Model):
 
 
 def _compute(
-    ctx: Any,
-    function: Any,
-    which: int,
-    initial: Tensor,
-    transition: Tensor,
-    emission: Tensor,
-    lengths: Any,
+    ctx: Any, function: Any, which: int, initial: Tensor, transition: Tensor, emission: Tensor, lengths: Any,
     options: Any,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return both results; `which` of them has gradients."""
     ctx.lengths, ctx.options, ctx.caller, ctx.which = _on_host(lengths), options, function.__name__, which
     with tensors.stream_of(emission):

@@ -48,12 +48,9 @@ def steps_by_products(
         if is_ragged:
             sums = xp.where(t == begin, initial, sums)
         # without one: ones of a scan
-        following = sums.copy() if multiply is None else multiply(sums, emission[:, t])
-        top = xp.zeros((count, 1), dtype)
-        if is_settled:
-            top = following.max(axis=1, keepdims=True)
-            top = xp.where(top > -np.inf, top, xp.zeros_like(top))
-            following -= top
+        following = sums if multiply is None else multiply(sums, emission[:, t])
+        top = finite_tops(xp, following) if is_settled else xp.zeros((count, 1), dtype)
+        following = following - top if is_settled else following
         is_here = (t >= begin) & (t < end) if is_ragged else None
         if keeps:
             chosen, offset = (sums, offsets) if keeps == "before" else (following, offsets + top[:, 0])
@@ -63,6 +60,12 @@ def steps_by_products(
         offsets = offsets + (top[:, 0] if is_here is None else xp.where(is_here[:, 0], top[:, 0], 0))
     paths = None if pointers is None else _walk(xp, x, pointers, lengths)[:, :steps]
     return Stepped(kept if keeps else None, x, offsets, paths)
+
+
+def finite_tops(xp: Any, x: Any) -> Any:
+    """Return the largest elements along the last axis, which stays; 0 where all are -inf."""
+    top = x.max(axis=-1, keepdims=True) if x.size else x[..., :1]
+    return xp.where(top > -np.inf, top, xp.zeros_like(top))
 
 
 class _Factors:
@@ -75,8 +78,7 @@ class _Factors:
     def __init__(self, xp: Any, matrix: Any, options: dict[str, Any]) -> None:
         info = np.finfo(matrix.dtype)
         self._xp, self._matrix, self._options = xp, matrix, options
-        tops = matrix.max(axis=0)
-        self._tops = xp.where(tops > -np.inf, tops, xp.zeros_like(tops))
+        self._tops = finite_tops(xp, matrix.T).T[0]
         differences = matrix - self._tops
         self._factors = xp.exp(differences)
         self._least = _least_finite(xp, differences.reshape(1, -1))

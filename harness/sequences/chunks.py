@@ -17,6 +17,7 @@ import numpy as np
 from harness.api.gemm import gemm
 from harness.interface import Backend, Stepped, Steps
 from harness.problem import Problem
+from harness.sequences.by_products import finite_tops
 from harness.tuning.sequences import CHUNK_ROWS, CHUNK_STEPS
 
 _WIDE = np.dtype(np.float64)
@@ -61,8 +62,7 @@ class InChunks:
         cut = xp.ascontiguousarray(emission[:, 1:end]).reshape(count * chunks, size, states)
         begin = initial.astype(_WIDE) + emission[:, 0]
         before = self._before(xp, begin, matrix, cut, count)
-        tops = before.max(axis=2, keepdims=True)
-        tops = xp.where(tops > -np.inf, tops, xp.zeros_like(tops))
+        tops = finite_tops(xp, before)
         starts = gemm((before - tops).astype(matrix.dtype).reshape(-1, states), matrix, semiring=self._problem.semiring)
         starts = starts.reshape(count, chunks + 1, states)
         of_chunks = self._run(starts[:, :chunks].reshape(-1, states), transition, cut)

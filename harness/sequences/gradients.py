@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.api.gemm import gemm
 from harness.sequences.arguments import Model
+from harness.sequences.by_products import finite_tops
 from harness.sequences.models import both_ways, posterior_of
 
 
@@ -43,7 +44,7 @@ def of_likelihood(
     emission = g[:, None, None] * posterior_of(model, alphas, betas)
     left = alphas[:, :-1] - _log_sums(xp, alphas[:, :-1] + betas[:, :-1])
     right = betas[:, 1:] + model.emission[:, 1:]
-    right = right - _finite_tops(xp, right)
+    right = right - finite_tops(xp, right)
     if not is_shared:
         joint = xp.exp(left[..., :, None] + model.transition + right[..., None, :])
         return Gradients(_first(xp, emission), g[:, None, None, None] * joint, emission)
@@ -83,14 +84,8 @@ def _first(xp: Any, emission: Any) -> Any:
     return emission[:, 0] if emission.shape[1] else xp.zeros((emission.shape[0], emission.shape[2]), emission.dtype)
 
 
-def _finite_tops(xp: Any, x: Any) -> Any:
-    """Return the largest elements along the last axis, 0 where all are -inf."""
-    top = x.max(axis=-1, keepdims=True) if x.size else x[..., :1]
-    return xp.where(top > -np.inf, top, xp.zeros_like(top))
-
-
 def _log_sums(xp: Any, x: Any) -> Any:
     """Return the sums over logaddexp along the last axis; +inf where there is nothing, so that a quotient is 0."""
-    top = _finite_tops(xp, x)
+    top = finite_tops(xp, x)
     sums = xp.exp(x - top).sum(axis=-1, keepdims=True)
     return xp.where(sums > 0, top + xp.log(sums), xp.full_like(top, np.inf))

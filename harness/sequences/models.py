@@ -22,7 +22,8 @@ from harness.api.libraries.views import any_library
 from harness.errors import ProblemError
 from harness.interface import Stepped
 from harness.sequences import recorded
-from harness.sequences.arguments import Model, read_model, steps_of
+from harness.sequences.arguments import Model, read_model, run_steps
+from harness.sequences.by_products import finite_tops
 
 _NAMES = "initial", "transition", "emission"
 
@@ -30,14 +31,9 @@ _NAMES = "initial", "transition", "emission"
 @recorded.by_autograd("forward")
 @any_library(*_NAMES)
 def forward(
-    initial: Any,
-    transition: Any,
-    emission: Any,
-    lengths: Any = None,
-    *,
-    backend: str = "auto",
-    threads: int | None = None,
-) -> tuple[Any, Any]:
+    initial: Any, transition: Any, emission: Any, lengths: Any = None,
+    *, backend: str = "auto", threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Compute the log-likelihood of sequences, and the logarithms of all prefixes.
 
     Parameters
@@ -83,21 +79,15 @@ def forward(
 
 def _forward(model: Model, backend: str, threads: int | None) -> tuple[Any, Any]:
     with model.arrays.in_force():
-        run = steps_of(model, "logaddexp_plus", "after", backend, threads)
-        stepped = run(model.initial, model.transition, model.emission, model.lengths, np.zeros_like(model.lengths))
+        stepped = run_steps(model, "logaddexp_plus", "after", backend, threads)
         return model.given(_total(model, stepped)), model.given(stepped.states)
 
 
 @any_library(*_NAMES)
 def backward(
-    initial: Any,
-    transition: Any,
-    emission: Any,
-    lengths: Any = None,
-    *,
-    backend: str = "auto",
-    threads: int | None = None,
-) -> tuple[Any, Any]:
+    initial: Any, transition: Any, emission: Any, lengths: Any = None,
+    *, backend: str = "auto", threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Compute the log-likelihood of sequences, and the logarithms of all suffixes; arguments are those of `forward`.
 
     Returns
@@ -115,14 +105,9 @@ def backward(
 
 @any_library(*_NAMES)
 def posterior(
-    initial: Any,
-    transition: Any,
-    emission: Any,
-    lengths: Any = None,
-    *,
-    backend: str = "auto",
-    threads: int | None = None,
-) -> Any:
+    initial: Any, transition: Any, emission: Any, lengths: Any = None,
+    *, backend: str = "auto", threads: int | None = None,
+) -> Any:  # fmt: skip
     """Compute the probability of each state at each t, given the whole sequence; arguments are those of `forward`.
 
     Returns
@@ -139,14 +124,9 @@ def posterior(
 @recorded.by_autograd("viterbi")
 @any_library(*_NAMES)
 def viterbi(
-    initial: Any,
-    transition: Any,
-    emission: Any,
-    lengths: Any = None,
-    *,
-    backend: str = "auto",
-    threads: int | None = None,
-) -> tuple[Any, Any]:
+    initial: Any, transition: Any, emission: Any, lengths: Any = None,
+    *, backend: str = "auto", threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Compute the best path of states through each sequence; arguments are those of `forward`, or integer scores.
 
     Returns
@@ -169,8 +149,7 @@ def viterbi(
     """
     model = read_model("viterbi", initial, transition, emission, lengths, counts=True)
     with model.arrays.in_force():
-        run = steps_of(model, "max_plus", "", backend, threads, is_traced=True)
-        stepped = run(model.initial, model.transition, model.emission, model.lengths, np.zeros_like(model.lengths))
+        stepped = run_steps(model, "max_plus", "", backend, threads, is_traced=True)
         return model.given(stepped.paths), model.given(_total(model, stepped, is_best=True))
 
 
@@ -194,10 +173,7 @@ def sample(
     model = read_model("sample", initial, transition, emission, lengths, counts=False)
     generator, xp = _generator(key), model.arrays.module
     with model.arrays.in_force():
-        run = steps_of(model, "logaddexp_plus", "after", backend, threads, is_relative=True)
-        alphas = run(
-            model.initial, model.transition, model.emission, model.lengths, np.zeros_like(model.lengths)
-        ).states
+        alphas = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True).states
         count, steps, _ = alphas.shape
         draws, rows, there = xp.asarray(generator.random((steps, count))), xp.arange(count), model.lengths_there
         paths, state = xp.full((count, steps), -1, np.int32), xp.zeros(count, np.int64)
@@ -214,11 +190,10 @@ def sample(
 
 def _drawn(xp: Any, weights: Any, draws: Any) -> Any:
     """Return a state of each row of logarithms, by the inverse of the cumulative sums; -1 if none is possible."""
-    top = weights.max(axis=1, keepdims=True)
-    sums = xp.exp(weights - xp.where(top > -np.inf, top, xp.zeros_like(top))).cumsum(axis=1, dtype=np.float64)
+    sums = xp.exp(weights - finite_tops(xp, weights)).cumsum(axis=1, dtype=np.float64)
     # a draw below the sum: the first state whose sum exceeds it has a weight of its own
     drawn = (sums <= (draws * sums[:, -1])[:, None]).sum(axis=1)
-    return xp.where(top[:, 0] > -np.inf, drawn, -1)
+    return xp.where(sums[:, -1] > 0, drawn, -1)
 
 
 def _generator(key: Any) -> np.random.Generator:
@@ -235,16 +210,14 @@ def _generator(key: Any) -> np.random.Generator:
 def run_back(model: Model, backend: str, threads: int | None, *, is_relative: bool) -> Stepped:
     """Return the betas; `last` are those of the first step, with its emission."""
     back = model.reversed()
-    run = steps_of(back, "logaddexp_plus", "before", backend, threads, is_relative=is_relative)
     firsts = model.emission.shape[1] - model.lengths
-    stepped = run(back.initial, back.transition, back.emission, model.lengths, firsts)
+    stepped = run_steps(back, "logaddexp_plus", "before", backend, threads, firsts=firsts, is_relative=is_relative)
     return stepped._replace(states=stepped.states[:, ::-1])
 
 
 def both_ways(model: Model, backend: str, threads: int | None) -> tuple[Any, Any]:
     """Return alphas and betas, each less a number of its own at each t."""
-    run = steps_of(model, "logaddexp_plus", "after", backend, threads, is_relative=True)
-    alphas = run(model.initial, model.transition, model.emission, model.lengths, np.zeros_like(model.lengths)).states
+    alphas = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True).states
     return alphas, run_back(model, backend, threads, is_relative=True).states
 
 
@@ -253,8 +226,7 @@ def posterior_of(model: Model, alphas: Any, betas: Any) -> Any:
     xp, joint = model.arrays.module, alphas + betas
     if not joint.size:
         return joint
-    top = joint.max(axis=-1, keepdims=True)
-    weights = xp.exp(joint - xp.where(top > -np.inf, top, xp.zeros_like(top)))
+    weights = xp.exp(joint - finite_tops(xp, joint))
     sums = weights.sum(axis=-1, keepdims=True)
     return weights / xp.where(sums > 0, sums, xp.ones_like(sums))
 
@@ -265,7 +237,7 @@ def _total(model: Model, stepped: Stepped, *, is_best: bool = False) -> Any:
     top = last.max(axis=1)
     if dtype.kind == "f":
         if not is_best:
-            shift = xp.where(top > -np.inf, top, xp.zeros_like(top))
-            top = shift + xp.log(xp.exp(last - shift[:, None]).sum(axis=1))
+            shift = finite_tops(xp, last)
+            top = shift[:, 0] + xp.log(xp.exp(last - shift).sum(axis=1))
         top = top + stepped.offsets
     return xp.where(model.lengths_there > 0, top, xp.zeros_like(top)).astype(dtype)

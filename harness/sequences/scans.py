@@ -23,7 +23,7 @@ from harness.api.libraries.views import any_library
 from harness.errors import ProblemError
 from harness.semiring import Semiring, as_semiring
 from harness.sequences import recorded
-from harness.sequences.arguments import Model, steps_of
+from harness.sequences.arguments import Model, run_steps
 
 Product = Callable[[Any, Any], Any]
 
@@ -31,14 +31,9 @@ Product = Callable[[Any, Any], Any]
 @recorded.by_autograd("scan")
 @any_library("a", "initial")
 def scan(
-    a: Any,
-    semiring: str | Semiring = "plus_times",
-    *,
-    initial: Any = None,
-    reverse: bool = False,
-    backend: str = "auto",
-    threads: int | None = None,
-) -> Any:
+    a: Any, semiring: str | Semiring = "plus_times", *, initial: Any = None, reverse: bool = False,
+    backend: str = "auto", threads: int | None = None,
+) -> Any:  # fmt: skip
     """Compute all prefix products ``a[0] (x) ... (x) a[t]`` of matrices over a semiring.
 
     Parameters
@@ -140,8 +135,7 @@ def _vectors(
     emission = xp.broadcast_to(arrays.constant(np.asarray(one, dtype)), (len(initial), steps + 1, states))
     lengths = np.full(len(initial), steps + 1, np.int64)
     model = Model(arrays, "scan", initial, a, emission, lengths, is_batched=True)
-    run = steps_of(model, semiring, "after", backend, threads)
-    vectors = run(initial, a, emission, lengths, np.zeros_like(lengths)).states[:, 1:]
+    vectors = run_steps(model, semiring, "after", backend, threads).states[:, 1:]
     return (vectors[:, ::-1] if reverse else vectors).reshape(*batch, steps, states)
 
 
