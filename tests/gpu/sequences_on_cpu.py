@@ -27,7 +27,7 @@ def compute(
 ) -> None:  # fmt: skip
     """Compute sequences of several lengths and beginnings, and raise AssertionError unless all is right.
 
-    Values have the `spread`, those of matrices so many times as much. The last sequence is impossible.
+    Values have the `spread`, those of matrices so many times as much. The first sequence becomes impossible.
     """
     kind, rng = np.dtype(dtype), np.random.default_rng(states)
     lengths, firsts = (np.minimum(LENGTHS + 1, STEPS), 0 * FIRSTS) if is_traced else (LENGTHS, FIRSTS)
@@ -40,8 +40,8 @@ def compute(
         name: drawn(rng, shape, kind, spread * (of_matrix if name == "transition" else 1))
         for name, shape in shapes.items()
     }
-    if spread:
-        arrays["emission"][2, 2] = -np.inf
+    if spread and not is_traced:
+        arrays["emission"][0, 4] = -np.inf
     begin = {
         **arrays, "lengths": lengths, "firsts": firsts,
         "out": np.full((COUNT, STEPS, states), SEMIRINGS[semiring].zero(kind), kind),

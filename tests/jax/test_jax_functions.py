@@ -1,6 +1,9 @@
 """Functions that JAX compiles, maps and differentiates: against NumPy, and against finite differences."""
 
 import functools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -181,3 +184,55 @@ def test_donated_arrays_and_calls_in_a_loop():
     expected = np.linalg.matrix_power(np.asarray(a), 9)
     power = jax.jit(lambda x: jax.lax.fori_loop(0, 8, lambda _, y: hj.gemm(y, a), x), donate_argnums=0)
     assert np.allclose(power(a + 0), expected)
+
+
+def test_a_donated_array_is_not_read_after_it_is_written():
+    a = array(2, 5, 3, 3)
+    expected = sequences.scan(np.asarray(a), "max_plus")
+    scan = jax.jit(lambda x: hj.scan(hj.scan(x, "max_plus"), "max_plus"), donate_argnums=0)
+    assert np.allclose(scan(a + 0), sequences.scan(expected, "max_plus"))
+    model = [array(3), array(3, 3), array(2, 5, 3)]
+    total = jax.jit(lambda *x: (hj.forward(*x)[0], x[2] * 0), donate_argnums=2)
+    assert np.allclose(total(*model[:2], model[2] + 0)[0], sequences.forward(*map(np.asarray, model))[0])
+
+
+def test_a_mapped_model_is_one_call(way, monkeypatch):
+    calls = []
+    original = sequences.models._forward
+
+    def counted(model, *rest):
+        calls.append(model.emission.shape)
+        return original(model, *rest)
+
+    monkeypatch.setattr("harness.sequences.models._forward", counted)
+    model = [array(3), array(3, 3), array(100, 5, 3)]
+    got = jax.jit(jax.vmap(lambda *x: hj.forward(*x)[0], in_axes=(None, None, 0)))(*model)
+    assert np.allclose(got, sequences.forward(*map(np.asarray, model))[0])
+    assert calls == [(100, 5, 3)]
+
+
+def test_sharded_arrays_are_right():
+    """In a process whose JAX has two devices."""
+    program = """
+import jax, numpy as np
+jax.config.update("jax_enable_x64", True)
+from jax import numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import harness.jax as hj
+from harness import sequences
+assert len(jax.devices()) == 2
+there = lambda x, *axes: jax.device_put(x, NamedSharding(Mesh(np.array(jax.devices()), ("x",)), P(*axes)))
+rng = np.random.default_rng(1)
+a, b = rng.normal(size=(8, 6)), rng.normal(size=(6, 4))
+for axes in (("x", None), (None, "x")):
+    assert np.allclose(jax.jit(hj.gemm)(there(a, *axes), there(b, "x", None)), a @ b)
+emission = rng.normal(size=(4, 5, 3))
+got = jax.jit(hj.forward)(jnp.zeros(3), jnp.zeros((3, 3)), there(emission, "x"))
+for x, y in zip(got, sequences.forward(np.zeros(3), np.zeros((3, 3)), emission)):
+    assert np.allclose(x, y)
+grad = jax.jit(jax.grad(lambda e: hj.forward(jnp.zeros(3), jnp.zeros((3, 3)), e)[0].sum()))(there(emission, "x"))
+assert np.allclose(grad, sequences.posterior(np.zeros(3), np.zeros((3, 3)), emission))
+"""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
