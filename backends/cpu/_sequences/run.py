@@ -10,8 +10,8 @@ from llvmlite import ir
 
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.pieces import build_run_pieces
-from backends.cpu._sequences import scaled, step
-from backends.cpu._sequences.step import WORDS, Form, Lines, emit_sequence, emit_walk
+from backends.cpu._sequences import scaled, terms
+from backends.cpu._sequences.step import WORDS, Form, Lines, emit_sequence
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import Guard, guard, operations
@@ -44,10 +44,10 @@ def _compiled(form: Form) -> tuple[int, int]:
     """Return the addresses of the steps of a sequence, and of the walk along its path."""
 
     def emit(module: ir.Module) -> list[ir.Function]:
-        steps = emit_sequence(form, scaled.advance if form.has_factors else step.advance)
+        steps = emit_sequence(form, scaled.advance if form.has_factors else terms.advance)
         functions = [v.own_function(module, "sequence", [v.SIZE] * 2, steps)]
         if form.pointer_bytes:
-            functions.append(v.own_function(module, "walk", [v.SIZE] * 2, emit_walk(form)))
+            functions.append(v.own_function(module, "walk", [v.SIZE] * 2, terms.emit_walk(form)))
         v.prefer_widest_vectors(functions[0])
         return functions
 

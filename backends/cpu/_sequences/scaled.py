@@ -22,7 +22,8 @@ from llvmlite import ir
 
 from backends.cpu._log_sum.exp_log import exp_scale
 from backends.cpu._log_sum.scaling import Scale
-from backends.cpu._sequences.step import DOUBLE, GROUP, Code, Here, Lines, settle, sum_of_terms
+from backends.cpu._sequences.step import DOUBLE, Code, Here, Lines, settle
+from backends.cpu._sequences.terms import GROUP, sum_of_terms
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Value
 from backends.cpu._vector.scalar import WORD
