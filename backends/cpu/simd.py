@@ -32,17 +32,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 
 from backends.cpu._batch.argk import prepare_argk
+from backends.cpu._batch.forms import computed, prepare_form
 from backends.cpu._batch.product import run_of_batch
 from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
-from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._paths.bits import BitClosure
 from backends.cpu._paths.block import build_close_block, build_mirror
 from backends.cpu._paths.closure import HostClosure, Tables
@@ -50,11 +49,11 @@ from backends.cpu._paths.halves import Halves, Square
 from backends.cpu._paths.trees import TreeSteps
 from backends.cpu._sequences.run import prepare_steps
 from backends.cpu._simd.argument_table import Loops, Run, Shape
-from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
+from backends.cpu._simd.bits import WORD, WORD_BITS
 from backends.cpu._simd.block_tracker import BLOCK
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
-from backends.cpu._simd.product import prepare_generated, prepare_symmetric, run_of_one, with_swapped_operands
+from backends.cpu._simd.product import prepare_generated, run_of_one, with_swapped_operands
 from backends.cpu._simd.settings import Settings
 from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
@@ -110,7 +109,7 @@ class Simd(Backend):
             f"{what} is computed by whole matrices": problem.triangle and (of_bools or problem.semiring.is_log_sum),
             "batches of triangles and of bools are computed one by one": problem.batch
             and (problem.triangle or of_bools),
-            f"no vector code for {what}": operations(_computed(problem.semiring), problem.dtype) is None,
+            f"no vector code for {what}": operations(computed(problem.semiring), problem.dtype) is None,
         }
         return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -205,11 +204,11 @@ class Simd(Backend):
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
             if id(a) not in prepared:  # A times alpha is an array of the execution, the same in every run
-                prepared[id(a)] = _prepare(problem, settings, a, b, out, accumulate)
+                prepared[id(a)] = prepare_form(problem, settings, a, b, out, accumulate)
             prepared[id(a)]()
 
         if has_work:
-            prepared[id(a)] = _prepare(problem, settings, a, b, out, problem.accumulate)
+            prepared[id(a)] = prepare_form(problem, settings, a, b, out, problem.accumulate)
         if has_work and problem.alpha is None and not problem.accumulate:
             return HostExecution(operands, prepared[id(a)])
         if problem.alpha is not None and "a" in problem.conjugate:  # alpha A is conjugated, and with it alpha
@@ -286,7 +285,7 @@ class Simd(Backend):
     def listing(self, plan: Plan) -> str:
         """Return the loop of the register tile, in pseudo-code and in assembly; for bools, that of words of bits."""
         problem = plan.problem
-        ops = operations(_computed(problem.semiring), problem.dtype)
+        ops = operations(computed(problem.semiring), problem.dtype)
         assert ops is not None
         return list_tile(settings_of(plan).key(ops, _word(problem)[0]))
 
@@ -300,52 +299,6 @@ def _compute_and_widen(numbered: Execution, block: np.ndarray, argk: np.ndarray)
     """Compute a product whose blocks are single terms: the number of a block is k."""
     numbered.run()
     np.copyto(argk, block)
-
-
-def _prepare(
-    problem: Problem, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
-) -> Run:
-    """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
-    if problem.semiring.is_log_sum:
-        return _prepare_log_sum(problem, settings, a, b, out, accumulate)
-    if problem.triangle in ("a", "h"):
-        is_hermitian = problem.triangle == "h"
-        return prepare_symmetric(problem.semiring, settings, a, b, out, accumulate, is_hermitian=is_hermitian)
-    if is_bool(problem.dtype):
-        return prepare_bits(problem.semiring, settings, a, b, out, accumulate)
-    core = run_of_batch if problem.batch else run_of_one
-    return prepare_generated(problem.semiring, settings, a, b, out, accumulate, None, problem.triangle, core)
-
-
-def _prepare_log_sum(
-    problem: Problem, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
-) -> Run:
-    """Return the same for logaddexp_plus; of a batch one product after the other, all in the scratch of the first."""
-    ordinary = _computed(problem.semiring)
-    prepare: Callable[..., Run] = functools.partial(prepare_generated, ordinary, settings)
-    if problem.batch:
-        prepare = functools.partial(run_of_batch, settings, operations(ordinary, problem.dtype))
-    made: list[Run] = []
-
-    def product(x: np.ndarray, y: np.ndarray, sums: np.ndarray, adds: bool) -> None:
-        if not made:
-            made.append(prepare(x, y, sums, adds))
-        made[0]()
-
-    log_sum = LogSumExp(problem.semiring, problem.dtype, (problem.m, problem.n, problem.k), product)
-    if not problem.batch:
-        return lambda: log_sum(a, b, out, accumulate)
-
-    def run() -> None:
-        for index in np.ndindex(problem.batch):
-            log_sum(a[index], b[index], out[index], accumulate)
-
-    return run
-
-
-def _computed(semiring: Semiring) -> Semiring:
-    """Return the semiring whose kernel computes the product: plus_times for logaddexp_plus, else `semiring`."""
-    return SEMIRINGS["plus_times"] if semiring is SEMIRINGS["logaddexp_plus"] else semiring
 
 
 def _word(problem: Problem) -> tuple[np.dtype[Any], int]:
