@@ -124,13 +124,6 @@ EXPERIMENT = Experiment(
             prominence=94,
         ),
         Figure(
-            "ladder_complex",
-            "bars",
-            "The ladder over complex numbers",
-            {**DRAWN, "where": {"role": COMPLEX}},
-            prominence=62,
-        ),
-        Figure(
             "power_of_two",
             "bars",
             "The same loops where all sizes are a power of two",

@@ -82,6 +82,8 @@ each_kernel = pytest.mark.parametrize(("semiring", "dtype"), KERNELS)
 
 def _values(dtype: np.dtype) -> list[Any]:
     """Return numbers of `dtype` whose sums and products are exact, and its extremes."""
+    if dtype.kind == "c":  # Gaussian integers, and two of them for the extremes that complex numbers have not
+        return [dtype.type(complex(*parts)) for parts in itertools.product((-2, 0, 1), (-1, 0, 3))]
     if dtype.kind == "b":
         return [np.False_, np.True_]
     small = [0, 1, 2, 3, 7] if dtype.kind == "u" else [-7, -2, -1, 0, 1, 3]

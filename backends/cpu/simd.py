@@ -99,7 +99,7 @@ class Simd(Backend):
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` has no generated kernel."""
         is_symmetric, of_bools = problem.triangle in ("a", "h"), is_bool(problem.dtype)
-        what = f"{problem.semiring.name} over {problem.dtype.name}"
+        what = f"{problem.semiring.name} over {dtype_name(problem.dtype)}"
         reasons = {
             "a symmetric A by a matrix: it packs no mirrored A": is_symmetric and problem.n != 1,
             "a symmetric A beside conjugates": is_symmetric and problem.conjugate,

@@ -50,6 +50,10 @@ class ThreeProducts(Composite):
             else "it multiplies sums: plus_times only"
         )
 
+    def loosens(self, problem: Problem) -> bool:
+        """Return True for what it takes."""
+        return problem.is_complex
+
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the base of the real products."""
         return Plan(problem, machine.threads, None, {"base": self.choose_base(_real(problem), AUTO_FIRST)})

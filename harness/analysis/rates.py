@@ -100,9 +100,11 @@ def contenders(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def unit(cells: Iterable[Cell]) -> str:
-    """Return the unit of `Cell.rate`: operations are FLOP only for plus_times over floats."""
-    kinds = {(axis(cell, "semiring"), str(axis(cell, "dtype"))[:5]) for cell in cells}
-    return "GFLOP/s" if kinds == {("plus_times", "float")} else "Gop/s"
+    """Return the unit of `Cell.rate`: operations are FLOP only for plus_times over floats and complex numbers."""
+    cells = list(cells)
+    semirings = {axis(cell, "semiring") for cell in cells}
+    are_floats = all(str(axis(cell, "dtype")).startswith(("float", "complex")) for cell in cells)
+    return "GFLOP/s" if cells and semirings == {"plus_times"} and are_floats else "Gop/s"
 
 
 def describe(cells: Iterable[Cell]) -> str:

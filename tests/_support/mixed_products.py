@@ -102,8 +102,8 @@ def compute(way: Way, operands: Operands, problem: Problem, threads: int = 1, **
 
 def assert_right(problem: Problem, operands: Operands, result: np.ndarray) -> None:
     """Compare a product of finite operands, without alpha and beta, with one in exact or much wider arithmetic."""
-    is_float = problem.dtype.kind == "f"
-    wide = np.dtype((np.float64 if problem.dtype.itemsize == 4 else np.longdouble) if is_float else np.int64)
+    is_float, widest = problem.dtype.kind in "fc", np.clongdouble if problem.is_complex else np.longdouble
+    wide = np.dtype((np.float64 if problem.dtype.itemsize == 4 else widest) if is_float else np.int64)
     a, b = operands.a.astype(wide), operands.b.astype(wide)
     c = operands.c.astype(wide) if problem.accumulate else wide.type(0)
     assert result.dtype == problem.dtype
@@ -111,7 +111,8 @@ def assert_right(problem: Problem, operands: Operands, result: np.ndarray) -> No
         np.testing.assert_array_equal(result, (a @ b + c).astype(np.int32))  # which wraps
         return
     unit, least = float(np.finfo(problem.dtype).eps) / 2, float(np.finfo(problem.dtype).smallest_normal)
-    allowed = 1.01 * unit * (problem.k + 1) * (np.abs(a) @ np.abs(b) + np.abs(c)) + (problem.k + 1) * least
+    terms = (problem.k + 1) * (2 if problem.is_complex else 1)
+    allowed = 1.01 * unit * terms * (np.abs(a) @ np.abs(b) + np.abs(c)) + terms * least
     error = np.abs(result.astype(wide) - (a @ b + c))
     assert (error <= allowed).all(), f"{problem}: {error.max()} at {np.argwhere(~(error <= allowed))[:3]}"
 

@@ -184,6 +184,7 @@ def test_says_why_no_backend_computes_a_product() -> None:
 def test_who_has_an_error_of_its_own_says_so_of_what_it_loosens() -> None:
     half = Problem(8, 8, 8, "plus_times", np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
     problems = [Problem(8, 8, 8, "plus_times", np.dtype(name)) for name in ("float32", "float64")] + [half]
+    problems.append(Problem(8, 8, 8, "plus_times", np.dtype(np.complex64)))
     backends = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
     loose = {
         name: [problem.input_dtype.name for problem in problems if backend.loosens(problem)]
@@ -192,13 +193,14 @@ def test_who_has_an_error_of_its_own_says_so_of_what_it_loosens() -> None:
     }
     assert loose == {
         "cpu-mixed": [],  # docs/mixed.md says why
-        "cpu-strassen": ["float32", "float64", "float16"],
+        "cpu-strassen": ["float32", "float64", "float16", "complex64"],
+        "cpu-three-m": ["complex64"],
         "cpu-torch": ["float16"],
         "cpu-triangle": [],  # as accurate as its base
         "gpu-cublas": [],  # no tensor core is more accurate beside subnormal operands
-        "gpu-cublas-tf32": ["float32", "float64", "float16"],
+        "gpu-cublas-tf32": ["float32", "float64", "float16", "complex64"],
         "gpu-ozaki": [],  # unless an option turns its proof off
-        "gpu-strassen": ["float32", "float64", "float16"],
+        "gpu-strassen": ["float32", "float64", "float16", "complex64"],
         "gpu-tensor-core": ["float32"],
         "gpu-triangle": [],
     }

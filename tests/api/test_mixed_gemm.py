@@ -67,7 +67,7 @@ class TestProblem:
             "Problem.from_json({'m': 1, 'n': 1, 'k': 1, 'dtype': 'float32', 'operand_dtype': 'bfloat16'})"
         )
         done = python("-c", program, status=1)
-        assert done.stdout.split() == ["4", "int32"]
+        assert done.stdout.split() == ["5", "int32"]
         assert "bfloat16 needs the package ml_dtypes" in done.stderr
 
 

@@ -184,7 +184,7 @@ def test_a_positive_cycle_has_no_longest_path():
         (np.zeros((2, 2, 3)), "not square"),
         (3.0, "not square"),
         (np.array([[0.0, np.nan], [1.0, 0.0]]), "an edge is NaN"),
-        (np.zeros((2, 2), complex), "dtype"),
+        (np.zeros((2, 2), complex), "does not take complex128"),
         (np.array([["a", "b"], ["c", "d"]]), "dtype"),
         (np.zeros((2, 2), bool), "does not take bool"),
         (csr_array(np.eye(3)), "plain array"),

@@ -24,6 +24,9 @@ BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.
 TENSOR_CORE, PAIRED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "paired", "bits", "cublas"))
 ARCHITECTURES = ("sm_80", "sm_90")
 
+NO_CUBLAS = "cuBLAS takes floats, and int8 with sums in int32"
+EIGHT_BITS = "float8_e4m3fn", "float8_e5m2"  # which no kernel for a GPU takes yet
+
 needs_ml_dtypes = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 
 
@@ -135,7 +138,9 @@ def test_cublas_takes_every_float_and_aligned_int8():
         assert CUBLAS.refuses(product((5, 6, 7), dtype=dtype)) is None
     for narrow, wide in mixed_dtypes():
         reason = CUBLAS.refuses(product((5, 8, 4), dtype=wide, operand_dtype=narrow))
-        assert reason == ("cuBLAS takes floats, and int8 with sums in int32" if narrow == np.uint8 else None)
+        is_other = narrow.kind == "c" or narrow.name in ("uint8", *EIGHT_BITS)
+        others = "it has no arithmetic over complex numbers" if narrow.kind == "c" else NO_CUBLAS
+        assert reason == (others if is_other else None)
 
 
 def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
@@ -294,6 +299,11 @@ BROUGHT = {"unit": "tma", "bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "t
 BITS = {"unit": "wgmma", "bm": 128, "bn": 256, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 16, "stages": 4}
 
 
+def _narrow():
+    """Return the pairs of dtypes that tensor cores take as they are."""
+    return [pair for pair in mixed_dtypes() if pair[1].itemsize == 4 and pair[0].name not in EIGHT_BITS]
+
+
 def _cases():
     """Yield products that need every kernel file, with tiles large and small, rows aligned and odd."""
     sizes = ((4096, 4096, 4096), (65, 67, 69))
@@ -308,7 +318,7 @@ def _cases():
         yield "gpu-tensor-core", orred, {**BITS, "cluster": cluster}
         doubled = product(size, dtype="float64", accumulate=cluster == 2)
         yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * min(cluster, 2), "cluster": cluster}
-    for number, (narrow, wide) in enumerate(pair for pair in mixed_dtypes() if pair[1].itemsize == 4):
+    for number, (narrow, wide) in enumerate(_narrow()):
         for cluster in (1, (2, 4)[number % 2]):
             mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
             yield "gpu-tensor-core", mixed, {"cluster": cluster}

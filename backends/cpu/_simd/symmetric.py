@@ -37,7 +37,7 @@ from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.partial_sums import fill_function, length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.elements import extend, load_factor, parts_of_sums, real_parts, with_swapped
+from backends.cpu._vector.elements import extend_beside, load_factor, parts_of_sums, real_parts, with_swapped
 from backends.cpu._vector.intrinsics import Emit, word_at
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.vectors import VectorCode
@@ -134,7 +134,7 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
             """Use a vector of each row twice, and return the vector of y and the sums."""
             others = with_swapped(code, b, vector)
             for r, element in enumerate(elements):
-                target = extend(operations, code, b, target, factors[r], element)
+                target = extend_beside(operations, code, b, target, element, factors[r])
                 for part in parts:
                     number = r * code.parts + part
                     sums[number] = operations.extend(code, b, sums[number], element, others[part])

@@ -33,6 +33,11 @@ def extend(operations: Operations, code: VectorCode, b: Builder, total: Value, x
     return total if code.parts == 1 else operations.extend(code, b, total, x[1], _swapped(code, b, y))
 
 
+def extend_beside(operations: Operations, code: VectorCode, b: Builder, total: Value, y: Value, x: Factor) -> Value:
+    """Return ``total (+) (y (x) x)``, where (x) need not commute."""
+    return operations.extend(code, b, total, y, x[0]) if code.parts == 1 else extend(operations, code, b, total, x, y)
+
+
 def join_rows(operations: Operations, code: VectorCode, b: Builder, totals: list[Value], vectors: int) -> list[Value]:
     """Return rows ``first + i second`` of pairs of rows of so many vectors: sums of re(x) y, and of im(x) y."""
     rows, (of_first, of_second) = [], _of_rows(operations)
