@@ -62,7 +62,7 @@ class Mkl(BlasPeer):
         """Return why MKL does not compute `problem`, or None."""
         if problem.is_mixed and problem.alpha is not None and (not np.isfinite(problem.alpha) or problem.alpha == 0):
             return "no factor of A of so few bits: MKL multiplies sums by alpha, and 0 or infinity would lose NaN"
-        if problem.is_mixed and problem.dtype.name in ("float64", "complex128"):
+        if problem.is_mixed and (problem.dtype.itemsize > 4 or problem.input_dtype.name.startswith("float8")):
             return f"MKL has no product of {problem.input_dtype.name} with sums of {problem.dtype.name}"
         return super().declines(problem)
 
