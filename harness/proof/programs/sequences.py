@@ -307,7 +307,8 @@ def _allowed(semiring: Semiring, dtype: np.dtype[Any], begin: np.ndarray, matric
         if np.maximum(sizes.sum(axis=-1).max(axis=-1), 1).prod() * np.abs(begin).max() > np.finfo(dtype).max / 4:
             return None
         return _prefixes(np.abs(begin), sizes, np.matmul) * roundings + float(np.finfo(dtype).smallest_normal)
-    finite = [x for x in (begin, matrices) if not _is_integral(x)]
-    is_rounded = semiring.multiply.name == "plus" and (semiring.is_log_sum or finite)
-    reach = _reach(begin, *matrices) if is_rounded else 0.0
+    if semiring.multiply.name != "plus" or not roundings:
+        return np.zeros((steps, 1, 1))
+    reach, fractions = _reach(begin, *matrices), [x for x in (begin, matrices) if not _is_integral(x)]
+    is_rounded = semiring.is_log_sum or fractions or reach * float(np.finfo(dtype).eps) > 1  # whole numbers, too
     return np.full((steps, 1, 1), roundings * (1 + reach) if is_rounded else 0.0)
