@@ -90,3 +90,18 @@ def test_an_alpha_whose_imaginary_part_is_lost_is_found():
         verify(problem, operands, 2 * (operands.a @ operands.b), seed=1)
     right = gemm(operands.a, operands.b, alpha=2 - 0.5j, backend="cpu-packed")
     verify(problem, operands, right, seed=1)
+
+
+def test_three_products_whose_sums_overflow_are_left_to_the_base():
+    a, b = np.array([[6e307 + 6e307j]]), np.array([[1 + 1j]])
+    assert np.array_equal(gemm(a, b, backend="cpu-three-m"), a @ b)
+    assert np.isfinite(a @ b).all(), "though the product of the sums does not"
+
+
+def test_the_proof_knows_numbers_whose_modulus_is_infinite():
+    problem = Problem(1, 1, 1, dtype="complex128")
+    operands = Operands(np.array([[1.7e308 + 1.7e308j]]), np.array([[0.3 - 0.1j]]), None, np.empty((1, 1), complex))
+    result = operands.a @ operands.b
+    verify(problem, operands, result * (1 + 1e-16) + 1e292, seed=1)
+    with pytest.raises(VerificationError):
+        verify(problem, operands, result * 1.01, seed=1)
