@@ -4,8 +4,9 @@
     d log_likelihood / d A[t, i, j]  = exp(alpha[t, i] + A[t, i, j] + e[t + 1, j] + beta[t + 1, j] - log_likelihood)
 
 Of a matrix that serves all steps they are summed over all of them: one product over logaddexp_plus. Each alpha and beta
-is taken less a number of its own at each t, which cancels. Of a score they are 1 along its path. Where no path is
-possible all are 0.
+is taken less a number of its own at each t. That of alpha[t] cancels in a quotient by the sum of alpha[t] + beta[t].
+That of beta[t + 1] is seen in one state: beta[t, i] is the sum of A[t, i, j] + e[t + 1, j] + beta[t + 1, j] over j. Of
+a score they are 1 along its path. Where no path is possible all are 0.
 """
 
 from __future__ import annotations
@@ -42,9 +43,13 @@ def of_likelihood(
     xp = model.arrays.module
     alphas, betas = both_ways(model, backend, threads)
     emission = g[:, None, None] * posterior_of(model, alphas, betas)
-    left = alphas[:, :-1] - _log_sums(xp, alphas[:, :-1] + betas[:, :-1])
+    both = alphas[:, :-1] + betas[:, :-1]
     right = betas[:, 1:] + model.emission[:, 1:]
     right = right - finite_tops(xp, right)
+    likeliest = both.argmax(axis=-1)[..., None]  # its beta is finite where a path is possible
+    rows = xp.take_along_axis(model.transition, likeliest[..., None], axis=2)[:, :, 0]
+    before = xp.take_along_axis(betas[:, :-1], likeliest, axis=2)
+    left = alphas[:, :-1] - _log_sums(xp, both) - (_log_sums(xp, rows + right) - before)
     if not is_shared:
         joint = xp.exp(left[..., :, None] + model.transition + right[..., None, :])
         return Gradients(_first(xp, emission), g[:, None, None, None] * joint, emission)
