@@ -339,7 +339,7 @@ class TestTransforms:
         (lambda a: gemm(a, a.float()), "a and b have not the same dtype"),
         (lambda a: gemm(a, a.to("meta")), "b cannot be read in place"),
         (lambda a: gemm(a.bfloat16(), a.bfloat16()), "a has a dtype that is not read here"),
-        (lambda a: gemm(a, a + 0j), "b has a dtype that is not read here"),
+        (lambda a: gemm(a, a + 0j), "a and b have not the same dtype"),
         (lambda a: gemm(a, a.detach().to_sparse()), "b cannot be read in place"),
         (lambda a: gemm(a, a[:1]), "the inner sizes of a and b differ"),
         (lambda a: gemm(a, a, semiring="plus_pair"), "no gradients over plus_pair"),
