@@ -1,6 +1,7 @@
 """The task of a hidden Markov model: its log-likelihood, or its best path, by one of several methods.
 
 harness     harness.sequences by a backend; those of a GPU with arrays there
+numpy       a loop of NumPy: of the log-likelihood a step is a product by BLAS, less the largest logarithm
 hmmlearn    its compiled loops over logarithms, and for the log-likelihood those over scaled probabilities
 jax         jax.lax.scan of logsumexp, compiled
 torch       a loop of torch.logsumexp
@@ -96,10 +97,8 @@ def sequence(
     if importlib.util.find_spec(package) is None:
         raise Declined("missing", f"package {package} is not installed: pip install {package}")
     model = model_of(states, steps, seed)
-    made = {"harness": functools.partial(_harness, backend=backend), "jax": _jax, "torch": _torch}.get(
-        method, _hmmlearn
-    )
-    compute = made(model, what, method, threads)
+    made = {"harness": functools.partial(_harness, backend=backend), "numpy": _numpy, "jax": _jax, "torch": _torch}
+    compute = made.get(method, _hmmlearn)(model, what, method, threads)
     return SequenceTask(model, what, compute, "" if method == "harness" else package)
 
 
@@ -110,6 +109,20 @@ def _harness(model: Model, what: str, method: str, threads: int, *, backend: str
     if what == "forward":
         return lambda: forward(*arrays, backend=backend, threads=threads)[0]
     return lambda: viterbi(*arrays, backend=backend, threads=threads)[1]
+
+
+def _numpy(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:
+    initial, transition, emission = model
+    probabilities = np.exp(transition)
+
+    def log_likelihood() -> Any:
+        x = initial + emission[0]
+        for e in emission[1:]:
+            top = x.max()
+            x = np.log(np.exp(x - top) @ probabilities) + (top + e)
+        return np.logaddexp.reduce(x)
+
+    return log_likelihood if what == "forward" else functools.partial(by_definition, *model, what)
 
 
 def _hmmlearn(model: Model, what: str, method: str, threads: int) -> Callable[[], Any]:

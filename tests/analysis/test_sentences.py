@@ -131,6 +131,7 @@ def test_a_place_says_what_is_not_shared_and_what_makes_a_number_doubtful():
     [
         ("cpu-blis", "is"),
         ("blocks", "are"),
+        ("harness", "is"),
         ("max_times", "is"),
         ("gpu-tuned with copies always", "is"),
         ("2 levels, classic", "are"),
