@@ -105,7 +105,8 @@ class GpuBackend(Backend):
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         if not plan.problem.batch:
             matrices, of_self = [placed.matrix(name) for name in placed.buffers], None
-            program: Program | PackedProgram | None = templates.find(self._described, plan, matrices, placed.buffers)
+            itemsizes = {name: x.itemsize for name, x in placed.buffers.items()}
+            program: Program | PackedProgram | None = templates.find(self._described, plan, matrices, itemsizes)
             if program is None:
                 program, of_self = self._described(plan, *matrices)
             return GpuExecution(program, placed, of_self=of_self)
