@@ -105,10 +105,12 @@ class GpuOperands:
         x = self.buffers[name]
         if x is self.buffers["out"]:
             name = "out"  # a C that is the output
-        by_columns, strides, itemsize = self.by_columns[name], x.strides, x.itemsize
-        lines, line = x.shape[-1:-3:-1] if by_columns else x.shape[-2:]
-        ld = strides[-1 if by_columns else -2] // itemsize if lines > 1 else max(line, 1)
-        is_aligned = x.data.ptr % _ALIGNMENT == 0 and not any(step % _ALIGNMENT for step in strides[:-2])
+        by_columns, (*others, across, along), itemsize = self.by_columns[name], x.strides, x.itemsize
+        lines, line = x.shape[-2:]
+        if by_columns:
+            lines, line, across = line, lines, along
+        ld = across // itemsize if lines > 1 else max(line, 1)
+        is_aligned = x.data.ptr % _ALIGNMENT == 0 and not (others and any(step % _ALIGNMENT for step in others))
         return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else itemsize, by_columns, following, line)
 
     def batch(self, at_once: int) -> tuple[tuple[int, ...], dict[str, tuple[int, int]], list[tuple[int, ...]]]:

@@ -159,7 +159,7 @@ def remember(
         That of the call. If it is not the only result, it shares memory with an operand, and was copied to.
     """
     plain, problem = arrays.module.ndarray, prepared.plan.problem
-    if options is None or not all([type(x) is plain for x in (*operands, *results)]) or not problem.pairs:  # noqa: C419
+    if options is None or {x.__class__ for x in (*operands, *results)} != {plain} or not problem.pairs:
         return None
     repeat, has_triangle = prepared.repeat(), problem.triangle == "d"
     is_aside = out is not None and out is not results[0]

@@ -8,6 +8,7 @@ of 18 within 8 %). bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from harness.plan import Launch
 from harness.problem import Problem
@@ -171,22 +172,27 @@ def tuned_tiles(
     if is_short and kind == "4 float" and count_of(problem, _MIDDLE_4) >= device.multiprocessors:
         return _MIDDLE_4, _of_tiles(problem, row, _MIDDLE_4, SHORT_BLOCKS) | whole(device)
     is_fused = row is TUNED["4 fused"]
-    known = thin.measured(problem, {"": thin_tiles.SIMT_4}, device) if is_fused and can_share else None
+
+    def known() -> tuple[str, Choice] | None:
+        return thin.measured(problem, {"": thin_tiles.SIMT_4}, device) if is_fused and can_share else None
+
     # where blocks cannot share k, the model was not fitted
     is_narrow = problem.dtype.itemsize >= 4 and (can_share or min(problem.m, problem.n) <= row.few.bn)
     return (
-        (by_panels and _panels(problem, device, is_fused=is_fused, is_known=known is not None))
-        or (is_narrow and thin.is_thin(problem, device) and _thin_tiles(problem, row, device, known, can_share))
+        (by_panels and _panels(problem, device, known, is_fused=is_fused))
+        or (is_narrow and thin.is_thin(problem, device) and _thin_tiles(problem, row, device, known(), can_share))
         or (is_fused and can_share and _ragged_square(problem, row, device))
         or _large_tiles(problem, row, device, can_share=can_share)
     )
 
 
-def _panels(problem: Problem, device: Device, *, is_fused: bool, is_known: bool) -> tuple[Launch, Options] | None:
-    """Return the row panels of a product and their options; None: tiles suit it."""
+def _panels(
+    problem: Problem, device: Device, known: Callable[[], object], *, is_fused: bool
+) -> tuple[Launch, Options] | None:
+    """Return the row panels of a product and their options; None: tiles suit it, as all that are `known` do."""
     if of_rows := row_panels.choose(problem, device):
         launch, panels, blocks, lanes = *of_rows, 0
-    elif not is_known and (of_warps := warp_panels.choose(problem, device, is_fused=is_fused)):
+    elif (of_warps := warp_panels.choose(problem, device, is_fused=is_fused)) and not known():
         launch, panels, blocks, lanes = of_warps.launch, of_warps.warps, 1, of_warps.lanes
     else:
         return None
