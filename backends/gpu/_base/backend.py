@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from backends.gpu._cuda import device
 from backends.gpu._paths.execution import GpuClosure
-from backends.gpu._paths.program import closure_program
+from backends.gpu._paths.program import ClosureProgram
 from backends.gpu._program import templates
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
@@ -150,7 +150,7 @@ class GpuBackend(Backend):
         lower = dataclasses.replace(whole, batch=(), triangle="d")
         halves = symmetric and not keeps and problem.n >= HALVES_FROM
         halves = halves and "triangle" in self.takes and not self.declines(lower)
-        program = closure_program(
+        program = ClosureProgram(
             problem,
             count,
             block,
@@ -161,7 +161,7 @@ class GpuBackend(Backend):
             symmetric=symmetric,
             by_halves=halves and "a" in self.columns_taken(planned(lower)),
         )
-        return GpuClosure(program, problem.dtype, keeps=keeps)
+        return GpuClosure(program.program, problem.dtype, keeps=keeps)
 
     def prepare_steps(
         self, problem: Problem, keeps: str = "", *, is_relative: bool = False, is_traced: bool = False

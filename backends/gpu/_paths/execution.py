@@ -22,7 +22,7 @@ class GpuClosure:
     Parameters
     ----------
     program : Program
-        That of `closure_program`.
+        That of a `ClosureProgram`.
     dtype : numpy dtype
     keeps : bool
         As there.
