@@ -98,7 +98,7 @@ class _Automatic:
     def __call__(self, problem: Problem, batch: tuple[int, ...]) -> Backend:
         """Return the backend; raise BackendUnavailable if there is none."""
         whole = dataclasses.replace(problem, batch=batch) if batch else problem
-        for name in self._measured(whole, problem) if self._tables else ():
+        for name in self._measured(whole) if self._tables else ():
             backend = self._able[name] if name in self._able else self._look_at(name)
             if backend and registry.refusal(backend, problem) is None and is_contender(backend, problem):
                 return backend
@@ -111,14 +111,14 @@ class _Automatic:
                 behind.append(first)
         return behind[0] if behind else _any_other(problem, self._arrays, self._firsts.values())
 
-    def _measured(self, whole: Problem, one: Problem) -> tuple[str, ...]:
-        """Return the order that was measured near a product, or near a batch of it; empty if there is none."""
-        firsts = self._firsts
+    def _measured(self, problem: Problem) -> tuple[str, ...]:
+        """Return the order that was measured near `problem`, which may be a batch; empty if there is none."""
+        firsts, one = self._firsts, problem.of_one()
 
         def suits(name: str) -> bool:
             return firsts[name].refuses(one) is None and firsts[name].pays(one)
 
-        return orders.order(self._tables, class_of(whole, self._threads), Sizes.of(whole), firsts, suits)
+        return orders.order(self._tables, class_of(problem, self._threads), Sizes.of(problem), firsts, suits)
 
     def _look_at(self, name: str) -> Backend | None:
         """Return a backend that a table names, if it is known and computes here with such arrays."""
