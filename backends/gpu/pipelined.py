@@ -22,10 +22,7 @@ from __future__ import annotations
 from backends.gpu._base.pipelined_rung import PipelinedRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._program.program import Product
-from harness.machine import Machine
 from harness.plan import Plan
-from harness.problem import Problem
-from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, pipelined_tiles
 
 FRAGMENTS, PAST_END = ("ahead", "at step", "rolled"), ("guarded", "wrapped")  # numbered as in pipelined.cu
 
@@ -39,12 +36,6 @@ class Pipelined(PipelinedRung):
     source = "CUDA C++ Programming Guide: asynchronous data copies; CUTLASS: multistage pipeline"
     stem = "pipelined"
     fewest_stages = 1
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose tiles by the size of an element, and a double buffer."""
-        tiles, options = pipelined_tiles(problem)
-        ideas = ALL_IDEAS[self.name]
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options, **ideas}, launch=tiles)
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the macros of the pipeline, and those of ideas that may be left out."""

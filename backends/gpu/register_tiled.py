@@ -17,10 +17,7 @@ from backends.gpu._base.tiled_rung import TiledRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._program.program import Product
 from backends.gpu._simt.copies import offset_type
-from harness.machine import Machine
 from harness.plan import Launch, Plan
-from harness.problem import Problem
-from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, register_tiles
 
 PLACES = ("once", "each load")
 
@@ -33,11 +30,6 @@ class RegisterTiled(TiledRung):
     idea = "each thread computes a tile of C in registers, so that a value from shared memory serves many pairs"
     source = "Volkov and Demmel, Benchmarking GPUs to Tune Dense Linear Algebra (2008), section 4"
     stem = "register_tiled"
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose tiles by the size of an element; tn = 1 is the 1-D form."""
-        options = {"edge": DEFAULT_EDGE, **ALL_IDEAS[self.name]}
-        return Plan(problem, 1, options=options, launch=register_tiles(problem))
 
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the bytes of a tile of A and one of B."""

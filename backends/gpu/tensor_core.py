@@ -98,10 +98,8 @@ class TensorCore(Rung):
             return dataclasses.replace(self.plan(widened(problem), machine), problem=problem)
         options: dict[str, int | str] = {}
         here, name, is_hopper = device.planned(), dtype_name(problem.input_dtype), self._has_wgmma()
-        launch = tensor_cores.tensor_core_launch(problem, here)
         thin = thin_tensor_cores.thin_choice(problem, here, is_hopper=is_hopper)
-        if thin is not None:
-            launch = thin.tile.launch
+        launch = tensor_cores.tensor_core_launch(problem, here) if thin is None else thin.tile.launch
         if name in ("float32", "float64"):
             is_padded = thin is None and tensor_cores.pads_rows(problem)
             options["edge"] = "padded" if is_padded else "redirected"

@@ -13,10 +13,7 @@ from backends.gpu._base.tiled_rung import TiledRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._program.program import Product
 from harness.errors import PlanError
-from harness.machine import Machine
 from harness.plan import Launch, Plan
-from harness.problem import Problem
-from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, TILED
 
 
 class Tiled(TiledRung):
@@ -27,10 +24,6 @@ class Tiled(TiledRung):
     idea = "a block loads tiles of A and B into shared memory, and uses each element once for every thread of a side"
     source = "CUDA C++ Programming Guide: shared memory; lecture notes on GPU programming: TILE_WIDTH"
     stem = "tiled"
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose tiles of 32 x 32."""
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **ALL_IDEAS[self.name]}, launch=TILED)
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; raise PlanError unless they are square."""

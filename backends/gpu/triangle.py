@@ -43,7 +43,7 @@ class GpuTriangle(Triangle):
         if x.shape[0] == 0:
             return lambda: None
         x = x if x.itemsize in x.strides else arrays.ascontiguousarray(x)
-        packed = PackedProgram(mirror_program(x), {"a": x.itemsize, "out": x.itemsize})
+        packed = PackedProgram.of(mirror_program(x), {"a": x.itemsize, "out": x.itemsize})
         return lambda: packed.launch([x.data.ptr, whole.data.ptr], device.current_stream())
 
 

@@ -23,10 +23,7 @@ from backends.gpu._base.warp_rung import WarpRung, widest_load
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.padding import width_of_loads
 from backends.gpu._program.program import Product
-from harness.machine import Machine
 from harness.plan import Plan
-from harness.problem import Problem
-from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, warp_tiles
 
 # Ways to keep a tile of A in shared memory: elements after each of its rows; None where it is transposed.
 TILES_OF_A = {"transposed": None, "rows": 0, "padded rows": 1}
@@ -41,12 +38,6 @@ class WarpTiled(WarpRung):
     idea = "threads are placed by warps, and read 16 bytes at a time from global and from shared memory"
     source = "CUTLASS, Efficient GEMM in CUDA; lecture notes on GPU programming: vectorised loads"
     stem = "warp_tiled"
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose tiles by the size of an element."""
-        tiles, options = warp_tiles(problem)
-        ideas = ALL_IDEAS[self.name]
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options, **ideas}, launch=tiles)
 
     def shared_by(self, plan: Plan) -> int:
         """Return the bytes of a tile of A and one of B; where A stays rows, with the padding of these."""

@@ -9,8 +9,9 @@ asked (`Backend.keeps_arithmetic`, `Backend.loosens`).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,15 @@ def choose(
     BackendUnavailable
         If there is none, it declines, or it computes on the host and the arrays lie on a device.
     """
-    if _is_auto(name):
-        return _choose_automatically(problem, arrays, batch, count)
+    return chooser(name, arrays, count)(problem, batch)
+
+
+def chooser(name: str, arrays: Arrays, count: int | None) -> Callable[[Problem, tuple[int, ...]], Backend]:
+    """Return `choose` for any product, and batch, of such arrays: what sizes do not change is asked once."""
+    return _Automatic(arrays, count) if _is_auto(name) else functools.partial(_named, name, arrays)
+
+
+def _named(name: str, arrays: Arrays, problem: Problem, batch: tuple[int, ...]) -> Backend:
     backend = registry.find(name)
     reason = registry.refusal(backend, problem)
     if reason is None and arrays.on_device and "device arrays" not in backend.takes:
@@ -76,24 +84,52 @@ def _tried_first(arrays: Arrays) -> list[Backend]:
     return found
 
 
-def _choose_automatically(
-    problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = (), count: int | None = None
-) -> Backend:
-    whole = dataclasses.replace(problem, batch=batch) if batch else problem
-    firsts = _tried_first(arrays)
-    for name in _measured(whole, arrays, count, firsts):
+class _Automatic:
+    """The choice of ``"auto"`` among backends for such arrays, by `count` threads."""
+
+    def __init__(self, arrays: Arrays, count: int | None) -> None:
+        self._arrays, self._firsts = arrays, {backend.name: backend for backend in _tried_first(arrays)}
+        place = _place(self._firsts.values(), on_device=arrays.on_device)
+        self._tables = orders.tables_of(place) if place else ()
+        is_asked = self._tables and not arrays.on_device
+        self._threads = count or machine.detect().threads if is_asked else None
+        self._able: dict[str, Backend | None] = {}
+
+    def __call__(self, problem: Problem, batch: tuple[int, ...]) -> Backend:
+        """Return the backend; raise BackendUnavailable if there is none."""
+        whole = dataclasses.replace(problem, batch=batch) if batch else problem
+        for name in self._measured(whole) if self._tables else ():
+            backend = self._able[name] if name in self._able else self._look_at(name)
+            if backend and registry.refusal(backend, problem) is None and is_contender(backend, problem):
+                return backend
+        behind = []
+        for first in self._firsts.values():
+            # before the others are asked, which takes ten times as long
+            if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
+                if not batch or not first.is_behind(whole):
+                    return first
+                behind.append(first)
+        return behind[0] if behind else _any_other(problem, self._arrays, self._firsts.values())
+
+    def _measured(self, problem: Problem) -> tuple[str, ...]:
+        """Return the order that was measured near `problem`, which may be a batch; empty if there is none."""
+        firsts, one = self._firsts, problem.of_one()
+
+        def suits(name: str) -> bool:
+            return firsts[name].refuses(one) is None and firsts[name].pays(one)
+
+        return orders.order(self._tables, class_of(problem, self._threads), Sizes.of(problem), firsts, suits)
+
+    def _look_at(self, name: str) -> Backend | None:
+        """Return a backend that a table names, if it is known and computes here with such arrays."""
         backend = _known(name)
-        if backend and _is_admitted(backend, problem, arrays):
-            return backend
-    behind = []
-    for first in firsts:
-        # before the others are asked, which takes ten times as long
-        if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
-            if not batch or not first.is_behind(whole):
-                return first
-            behind.append(first)
-    if behind:
-        return behind[0]
+        is_able = backend and ("device arrays" in backend.takes) == self._arrays.on_device
+        self._able[name] = found = backend if backend and is_able and not registry.missing(backend) else None
+        return found
+
+
+def _any_other(problem: Problem, arrays: Arrays, firsts: Collection[Backend]) -> Backend:
+    """Return the highest step that may be chosen, where none of the `firsts` computes `problem`."""
     # a device computes products of host arrays only if it is named, or as the last resort
     for on_device in (True,) if arrays.on_device else (False, True):
         for backend in registry.automatic(problem, on_device=on_device):
@@ -113,35 +149,12 @@ def _known(name: str) -> Backend | None:
     return entry.backend if entry else None
 
 
-def _measured(problem: Problem, arrays: Arrays, count: int | None, static: list[Backend]) -> tuple[str, ...]:
-    """Return the order that was measured near `problem`; empty if there is none."""
-    tables = orders.tables_of(place) if (place := _place(static, on_device=arrays.on_device)) else ()
-    if not tables:
-        return ()
-    threads = None if arrays.on_device else count or machine.detect().threads
-    one = problem.of_one()
-    usual = {backend.name: backend for backend in static}
-
-    def suits(name: str) -> bool:
-        return usual[name].refuses(one) is None and usual[name].pays(one)
-
-    return orders.order(tables, class_of(problem, threads), Sizes.of(problem), tuple(usual), suits)
-
-
 def _place(static: Iterable[Backend], *, on_device: bool) -> Machine | Chip | None:
     """Return what was measured on: this machine, or the architecture of the current GPU."""
     if not on_device:
         return machine.detect()
     arch = next(filter(None, (backend.architecture() for backend in static)), "")
     return Chip(arch) if arch else None
-
-
-def _is_admitted(backend: Backend, problem: Problem, arrays: Arrays) -> bool:
-    """Return whether a backend that a table names may compute `problem` with such arrays."""
-    if ("device arrays" in backend.takes) != arrays.on_device:
-        return False
-    is_able = not registry.missing(backend) and registry.refusal(backend, problem) is None
-    return is_able and is_contender(backend, problem)
 
 
 def limited_shortcut(shortcut: Shortcut, backend: Backend, problem: Problem, name: str, count: int | None) -> Shortcut:

@@ -49,7 +49,7 @@ def test_times_are_stored_in_thousandths_of_the_fastest_and_used_from_then_on(pl
     assert path.parent == place
     assert json.loads(path.read_text())["evidence"]["code"]
     (table, *_) = orders.tables_of(detect())
-    assert table.times(class_of(SMALL, 1), Sizes.of(SMALL))[0] == {"cpu-numpy": 1000, "cpu-simd": 1500}
+    assert table.near(class_of(SMALL, 1), Sizes.of(SMALL))[0] == {"cpu-numpy": 1000, "cpu-simd": 1500}
 
 
 def test_a_later_contest_adds_to_the_table():

@@ -25,7 +25,7 @@ from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Resources, compile_kernel, resources
 from backends.gpu._cuda.nvrtc import CompileError
-from backends.gpu._paths.program import closure_program
+from backends.gpu._paths.program import ClosureProgram
 from backends.gpu._program.program import Kernel, Program
 from backends.gpu._sequences.program import Layout, StepsProgram
 from backends.gpu._simt.argk import argk_program
@@ -195,7 +195,7 @@ def _beside_products() -> Iterator[Kernel]:
     for (semiring, dtype, narrow), keeps in itertools.product(KINDS + MORE_KINDS, (False, True)):
         if semiring in paths.CLOSED and narrow is None:
             graph = Problem(300, 300, 300, SEMIRINGS[semiring], np.dtype(dtype))
-            yield from closure_program(graph, 1, None, _multiply(naive), keeps=keeps).kernels()
+            yield from ClosureProgram(graph, 1, None, _multiply(naive), keeps=keeps).program.kernels()
     yield from _of_sequences()
     for semiring, dtype, narrow in KINDS + MORE_KINDS:
         kind, ring = np.dtype(dtype), SEMIRINGS[semiring]

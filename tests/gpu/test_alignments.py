@@ -84,7 +84,7 @@ def test_a_product_compiles_them_with_its_own(monkeypatch):
     problem = Problem(600, 600, 600, SEMIRINGS["max_times"], np.dtype(np.float32))
     matrices = (Matrix(Place(name), 600) for name in ("a", "b", "out"))
     tuned = RUNGS["gpu-tuned"]
-    packed.PackedProgram(tuned.program(tuned.plan(problem, detect()), *matrices), {"a": 4, "b": 4, "out": 4})
+    packed.PackedProgram.of(tuned.program(tuned.plan(problem, detect()), *matrices), {"a": 4, "b": 4, "out": 4})
     ((jobs, alike),) = asked
     assert jobs == kernels("max_times", "float32", 600)
     assert kernels("max_times", "float32", 599) <= {*jobs, *alike}

@@ -26,7 +26,7 @@ KINDS = {
 
 def launches(program):
     """Return kernels, grids and arguments, addresses by number of the buffer and offset."""
-    numbers, (steps, arguments) = program.numbers, program._packing._steps
+    numbers, (steps, arguments) = program.numbers, program.packing._steps
     places = {slot: ("address", *rest) for slot, *rest in numbers.addresses}
     maps = {position: (tensor_map, places[slot]) for position, tensor_map, slot in numbers.maps}
     values = dict(enumerate(numbers.slots)) | places | maps
@@ -55,13 +55,13 @@ def test_a_template_is_what_its_sizes_are_described_by(monkeypatch, name, kind, 
             by_columns = letter == "F" and buffer in taken
             line = rows if by_columns else columns
             matrices.append(Matrix(Place(buffer), line + gap, 16, by_columns, line=line))
-        itemsizes, buffers = dict.fromkeys(sides, 4), dict.fromkeys(sides, np.float32())
+        itemsizes = dict.fromkeys(sides, 4)
         described, of_self = rung._described(plan, *matrices)
         for _ in range(3):  # it is described for any sizes when its kind comes again
-            found = templates.find(rung._described, plan, matrices, buffers)
+            found = templates.find(rung._described, plan, matrices, itemsizes)
         if found is not None:
             assert of_self is None
-            assert launches(found) == launches(PackedProgram(described, itemsizes))
+            assert launches(found) == launches(PackedProgram.of(described, itemsizes))
             hits += 1
     assert hits >= 40
 
@@ -114,6 +114,6 @@ def test_a_plan_is_not_changed(monkeypatch):
     plan = rung.plan(problem, detect())
     matrices = Matrix(Place("a"), 70, line=70), Matrix(Place("b"), 80, line=80), Matrix(Place("out"), 80, line=80)
     for _ in range(3):
-        templates.find(rung._described, plan, matrices, dict.fromkeys(("a", "b", "out"), np.float32()))
+        templates.find(rung._described, plan, matrices, dict.fromkeys(("a", "b", "out"), 4))
     assert plan == dataclasses.replace(plan)
     assert type(plan.problem.m) is int

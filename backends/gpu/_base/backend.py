@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from backends.gpu._cuda import device
 from backends.gpu._paths.execution import GpuClosure
-from backends.gpu._paths.program import closure_program
+from backends.gpu._paths.program import ClosureProgram
 from backends.gpu._program import templates
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
@@ -105,7 +105,8 @@ class GpuBackend(Backend):
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         if not plan.problem.batch:
             matrices, of_self = [placed.matrix(name) for name in placed.buffers], None
-            program: Program | PackedProgram | None = templates.find(self._described, plan, matrices, placed.buffers)
+            itemsizes = {name: x.itemsize for name, x in placed.buffers.items()}
+            program: Program | PackedProgram | None = templates.find(self._described, plan, matrices, itemsizes)
             if program is None:
                 program, of_self = self._described(plan, *matrices)
             return GpuExecution(program, placed, of_self=of_self)
@@ -149,7 +150,7 @@ class GpuBackend(Backend):
         lower = dataclasses.replace(whole, batch=(), triangle="d")
         halves = symmetric and not keeps and problem.n >= HALVES_FROM
         halves = halves and "triangle" in self.takes and not self.declines(lower)
-        program = closure_program(
+        program = ClosureProgram(
             problem,
             count,
             block,
@@ -160,7 +161,7 @@ class GpuBackend(Backend):
             symmetric=symmetric,
             by_halves=halves and "a" in self.columns_taken(planned(lower)),
         )
-        return GpuClosure(program, problem.dtype, keeps=keeps)
+        return GpuClosure(program.program, problem.dtype, keeps=keeps)
 
     def prepare_steps(
         self, problem: Problem, keeps: str = "", *, is_relative: bool = False, is_traced: bool = False

@@ -23,9 +23,10 @@ from backends.gpu._cuda.kernel_files import Defines
 from backends.gpu._passes.passes import add_pass
 from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div, product_defines
 from harness.errors import PlanError
+from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import SMALL_TILE
+from harness.tuning.gpu.rungs import SMALL_TILE, tiles_of
 
 EDGES = ("redirected", "mirrored", "conditional", "padded", "big-small")
 # Macros of edges.cuh.
@@ -55,6 +56,11 @@ class TiledRung(Rung):
     def _legal(self) -> set[tuple[Any, ...]]:
         """Launches that the kernel can have, by all that `prepare_launch` looks at."""
         return set()
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Return the tiles and options of the rung, with all its ideas."""
+        launch, options = tiles_of(self.name, problem)
+        return Plan(problem, 1, options=options, launch=launch)
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles of `plan`.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._program.operators import unsigned
 from backends.gpu._program.program import Batch, Kernel, Matrix, Program, ceil_div
 
 # Of mirror.cu: the side of a tile, and threads of a block.
 _SIDE, _THREADS = 32, 256
-_ELEMENTS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 
 
 def add_mirror(program: Program, triangle: Matrix, whole: Matrix, size: int, itemsize: int, count: int = 1) -> None:
@@ -19,7 +19,7 @@ def add_mirror(program: Program, triangle: Matrix, whole: Matrix, size: int, ite
     after the other.
     """
     is_in_place = triangle.place == whole.place
-    macros = {"T": _ELEMENTS[itemsize], "BY_COLUMNS": triangle.by_columns, "IN_PLACE": is_in_place}
+    macros = {"T": unsigned(itemsize), "BY_COLUMNS": triangle.by_columns, "IN_PLACE": is_in_place}
     kernel = Kernel("mirror", as_defines(macros), (_THREADS,), function="mirror")
     steps = map(np.int64, triangle.steps)
     grid, of_batch = (ceil_div(size, _SIDE) ** 2, *Batch(count, count).grid), (count, np.int64(size * whole.ld))

@@ -9,6 +9,7 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import LINE_BYTES
+from backends.gpu._program.operators import TYPES, unsigned
 from backends.gpu._program.program import Kernel, Matrix, Program, ceil_div
 from harness.dtypes import dtype_name
 from harness.problem import Problem
@@ -16,8 +17,6 @@ from harness.problem import Problem
 # As in rows.cu: threads of a block, and the side of a tile by whether elements have 4 bytes or more. Blocks enough for
 # any GPU.
 _THREADS, _SIDES, _MOST_BLOCKS = 256, {False: 64, True: 32}, 1 << 14
-_UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
-_FLOATS = {4: "float", 8: "double"}
 
 
 def is_widened(problem: Problem) -> bool:
@@ -68,7 +67,8 @@ def add_rows(
         side = _SIDES[narrow.itemsize >= 4]
         tiles = max(tiles, ceil_div(rows, side) * ceil_div(ld, side))
     if arguments:
-        names = (_FLOATS if dtype else _UNSIGNED)[narrow.itemsize], (_FLOATS if dtype else _UNSIGNED)[wide.itemsize]
-        kernel = Kernel("rows", as_defines(dict(zip(("FROM", "TO"), names, strict=True))), (_THREADS,), function="rows")
+        types = {"FROM": narrow, "TO": wide}
+        macros = {name: TYPES[x.name] if dtype else unsigned(x.itemsize) for name, x in types.items()}
+        kernel = Kernel("rows", as_defines(macros), (_THREADS,), function="rows")
         program.launch(kernel, (min(tiles, _MOST_BLOCKS), len(arguments)), *arguments[0], *arguments[-1])
     return result

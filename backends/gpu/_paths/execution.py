@@ -22,7 +22,7 @@ class GpuClosure:
     Parameters
     ----------
     program : Program
-        That of `closure_program`.
+        That of a `ClosureProgram`.
     dtype : numpy dtype
     keeps : bool
         As there.
@@ -30,7 +30,7 @@ class GpuClosure:
 
     def __init__(self, program: Program, dtype: np.dtype[Any], *, keeps: bool) -> None:
         itemsizes = {"d": dtype.itemsize, "findings": _FINDINGS.itemsize, **({"before": 4} if keeps else {})}
-        self._packed, self._keeps = PackedProgram(program, itemsizes), keeps
+        self._packed, self._keeps = PackedProgram.of(program, itemsizes), keeps
 
     def __call__(self, best: Any, before: Any) -> Findings:
         """Close `best` in place, with the predecessors if they are kept; both are C-ordered."""

@@ -28,18 +28,8 @@ INT = np.dtype(np.int32)
 Multiply = Callable[..., Program]
 
 
-def closure_program(
-    problem: Problem,
-    count: int,
-    block: int | None,
-    multiply: Multiply,
-    *,
-    keeps: bool,
-    at_once: bool = False,
-    symmetric: bool = False,
-    by_halves: bool = False,
-) -> Program:
-    """Return the launches that close `count` matrices in buffer "d", one after the other in memory.
+class ClosureProgram:
+    """The launches that close `count` matrices in buffer "d", one after the other in memory.
 
     Parameters
     ----------
@@ -57,21 +47,23 @@ def closure_program(
         Whether the matrices are equal to their transposes. Then the results are, without predecessors.
     by_halves : bool
         Whether half of symmetric matrices is computed: `multiply` takes problems of a lower triangle with A by columns.
+
+    Attributes
+    ----------
+    program : Program
     """
-    return _Closure(problem, count, block, multiply, keeps, at_once, symmetric, by_halves).program
 
-
-class _Closure:
     def __init__(
         self,
         problem: Problem,
         count: int,
         block: int | None,
         multiply: Multiply,
+        *,
         keeps: bool,
-        at_once: bool,
-        symmetric: bool,
-        by_halves: bool,
+        at_once: bool = False,
+        symmetric: bool = False,
+        by_halves: bool = False,
     ) -> None:
         self._problem, self._multiply, self._keeps, self.program = problem, multiply, keeps, Program()
         self._batch = Batch(count, count) if at_once and count > 1 else None

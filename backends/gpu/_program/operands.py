@@ -53,24 +53,26 @@ class GpuOperands:
         self.takes_columns, self.is_triangle = takes_columns, is_triangle
         self.sizes = operands.out.shape[:-2]
         self._inputs = {name: _spread(x, self.sizes) for name, x in inputs.items() if x is not None}
-        self.by_columns = {name: self._is_by_columns(name, x) for name, x in self._inputs.items()}
-        self.buffers = {name: self._placed(x, by_columns=self.by_columns[name]) for name, x in self._inputs.items()}
-        self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
+        self.by_columns, self.buffers = dict[str, bool](), dict[str, Any]()
+        self.is_uploaded, are_in_place = False, True
+        for name, x in self._inputs.items():
+            stays, is_there = self._stays(name, x), is_on_device(x)
+            self.buffers[name] = x if stays and is_there else self._copied(name, x)
+            self.is_uploaded |= not is_there
+            are_in_place &= stays and is_there
         self._out = operands.out
-        self.by_columns["out"] = self._is_by_columns("out", self._out)
-        stays = is_on_device(self._out) and (self.by_columns["out"] or _has_contiguous_rows(self._out))
-        self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
-        if is_triangle and not is_on_device(self._out):  # all of it comes back, also what the product leaves as it is
+        is_there, stays = is_on_device(self._out), self._stays("out", self._out)
+        self.buffers["out"] = self._out if stays and is_there else device.empty(self._out.shape, self._out.dtype)
+        if is_triangle and not is_there:  # all of it comes back, also what the product leaves as it is
             self.buffers["out"][...] = device.upload(self._out)
-        is_copied = is_on_device(self._out) and not stays
+        is_copied = is_there and not stays
         self._below = device.cupy().tri(self._out.shape[-2], dtype=np.bool_) if is_copied and is_triangle else None
         self._argk = argk
         if argk is not None:
             self.by_columns["which"] = False
             self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
-        written = [self._out] if argk is None else [self._out, argk]
-        self.are_on_device = not self.is_uploaded and all(map(is_on_device, written))
-        self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
+        self.are_on_device = not self.is_uploaded and is_there and (argk is None or is_on_device(argk))
+        self.are_in_place = stays and is_there and are_in_place
 
     @property
     def itemsizes(self) -> dict[str, int]:
@@ -103,10 +105,12 @@ class GpuOperands:
         x = self.buffers[name]
         if x is self.buffers["out"]:
             name = "out"  # a C that is the output
-        by_columns, strides, itemsize = self.by_columns[name], x.strides, x.itemsize
-        lines, line = x.shape[-1:-3:-1] if by_columns else x.shape[-2:]
-        ld = strides[-1 if by_columns else -2] // itemsize if lines > 1 else max(line, 1)
-        is_aligned = x.data.ptr % _ALIGNMENT == 0 and not any(step % _ALIGNMENT for step in strides[:-2])
+        by_columns, (*others, across, along), itemsize = self.by_columns[name], x.strides, x.itemsize
+        lines, line = x.shape[-2:]
+        if by_columns:
+            lines, line, across = line, lines, along
+        ld = across // itemsize if lines > 1 else max(line, 1)
+        is_aligned = x.data.ptr % _ALIGNMENT == 0 and not (others and any(step % _ALIGNMENT for step in others))
         return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else itemsize, by_columns, following, line)
 
     def batch(self, at_once: int) -> tuple[tuple[int, ...], dict[str, tuple[int, int]], list[tuple[int, ...]]]:
@@ -138,15 +142,19 @@ class GpuOperands:
         ]
         return tuple(size for size, *_ in together), steps, shifts
 
-    def _is_by_columns(self, name: str, x: Any) -> bool:
-        is_taken = name in self.takes_columns
-        return is_taken and not _has_contiguous_rows(x) and _has_contiguous_rows(_transposed(x))
+    def _stays(self, name: str, x: Any) -> bool:
+        """Return whether `x` lies in a memory order that kernels take; note whether that is by columns."""
+        (rows, columns), (across, along), itemsize = x.shape[-2:], x.strides[-2:], x.itemsize
+        has_rows = (columns <= 1 or along == itemsize) and (rows <= 1 or across >= columns * itemsize)
+        has_columns = (rows <= 1 or across == itemsize) and (columns <= 1 or along >= rows * itemsize)
+        self.by_columns[name] = by_columns = not has_rows and has_columns and name in self.takes_columns
+        return has_rows or by_columns
 
-    def _placed(self, x: Any, *, by_columns: bool) -> Any:
-        """Return `x` on the GPU, in the memory order that kernels take; the array itself if it has that order there."""
-        if by_columns:
-            return x if is_on_device(x) else _transposed(_on_device(_transposed(x)))
-        return _on_device(x)
+    def _copied(self, name: str, x: Any) -> Any:
+        """Return a copy of `x` on the GPU in that order; of a batch every different matrix is copied once."""
+        turned = _transposed if self.by_columns[name] else lambda x: x
+        copied = device.cupy().ascontiguousarray if is_on_device(x) else device.upload
+        return turned(_spread(copied(distinct(turned(x))), self.sizes))
 
     def result(self) -> Any:
         """Return D: as a host array, or as an array of CuPy if `out` is one. An `argk` on the host is copied to."""
@@ -165,19 +173,6 @@ class GpuOperands:
 def is_on_device(x: Any) -> bool:
     """Return whether `x` is an array on a GPU."""
     return hasattr(type(x), "__cuda_array_interface__")  # of the array itself it would be made, which takes time
-
-
-def _has_contiguous_rows(x: Any) -> bool:
-    (rows, columns), (across, along), itemsize = x.shape[-2:], x.strides[-2:], x.itemsize
-    return (columns <= 1 or along == itemsize) and (rows <= 1 or across >= columns * itemsize)
-
-
-def _on_device(x: Any) -> Any:
-    """Return `x` on the GPU with contiguous rows; of a batch every different matrix is copied once."""
-    if is_on_device(x) and _has_contiguous_rows(x):
-        return x
-    copied = device.cupy().ascontiguousarray if is_on_device(x) else device.upload
-    return _spread(copied(distinct(x)), x.shape[:-2])
 
 
 def _spread(x: Any, batch: tuple[int, ...]) -> Any:

@@ -27,6 +27,11 @@ from harness.semiring import BINARY_OPS, MONOIDS, Semiring, highest, lowest
 TYPES = {row.name: row.c for row in TABLE.values() if row.c}
 
 
+def unsigned(itemsize: int) -> str:
+    """Return the type by which elements of so many bytes are moved."""
+    return TYPES[f"uint{8 * itemsize}"]
+
+
 class Form(enum.Enum):
     """Form of (x) that a kernel has; the numbers are those of semiring.cuh."""
 

@@ -189,29 +189,17 @@ class _Frame:
         return lambda grid, stream: launch_kernel(handle, *grid, *block, stream, parameters, 0)
 
 
-class PackedProgram:
-    """A program on the current GPU, whose kernels are loaded.
+class PackedProgram(NamedTuple):
+    """A program on the current GPU, whose kernels are loaded: how it is packed, and what depends on sizes."""
 
-    Parameters
-    ----------
-    program : Program
-    itemsizes : mapping
-        As of `Packing`.
+    packing: Packing
+    numbers: Numbers
 
-    Attributes
-    ----------
-    numbers : Numbers
-    """
-
-    def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
-        self._packing = Packing(program, itemsizes)
-        self.numbers = self._packing.numbers
-
-    def of(self, numbers: Numbers) -> PackedProgram:
-        """Return a program that is packed alike, of other sizes."""
-        other = object.__new__(PackedProgram)
-        vars(other).update(vars(self), numbers=numbers)
-        return other
+    @classmethod
+    def of(cls, program: Program, itemsizes: Mapping[str, int]) -> PackedProgram:
+        """Return `program`, packed as by `Packing`."""
+        packing = Packing(program, itemsizes)
+        return cls(packing, packing.numbers)
 
     def launch(self, addresses: Sequence[int], stream: int) -> None:
         """Launch every step, by any thread.
@@ -223,7 +211,7 @@ class PackedProgram:
         stream : int
             Handle of a CUDA stream of the GPU on which this object was made.
         """
-        self._packing.launch(self.numbers, addresses, stream)
+        self.packing.launch(self.numbers, addresses, stream)
 
 
 def launch_all(packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None) -> None:

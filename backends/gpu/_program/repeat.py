@@ -71,7 +71,7 @@ class GpuRepeat:
                 "such a product that has been computed before",
                 "call it once before the capture begins, with arrays of which b is a.T, or is not, as here",
             )
-        packed = self._programs[number] = PackedProgram(program, self._itemsizes)
+        packed = self._programs[number] = PackedProgram.of(program, self._itemsizes)
         return packed
 
     def _refuse_capture(self, stream: int, what: str, expected: str, fix: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from backends.gpu._cuda import device
-from backends.gpu._program.packed import PackedProgram
+from backends.gpu._program.packed import PackedProgram, Packing
 from backends.gpu._program.program import Call, Matrix, Program
 from backends.gpu._program.symbols import Recording
 from harness.interface import ALIGNMENT
@@ -18,7 +18,7 @@ from harness.problem import Problem
 Describe = Callable[..., tuple[Program, Program | None]]
 
 # Numbers of the programs of some sizes; None: they are described otherwise.
-_Template = tuple[Callable[..., Any], PackedProgram | None]
+_Template = tuple[Callable[..., Any], Packing | None]
 
 # Most kinds of products that are kept, and most templates of one.
 _MOST, _MOST_OF_ONE = 1024, 64
@@ -29,20 +29,19 @@ _known: dict[Hashable, tuple[_Template, ...]] = {}
 
 
 def find(
-    describe: Describe, plan: Plan, matrices: Sequence[Matrix], buffers: Mapping[str, Any]
+    describe: Describe, plan: Plan, matrices: Sequence[Matrix], itemsizes: Mapping[str, int]
 ) -> PackedProgram | None:
     """Return the program of a plan for matrices; None: it is to be described for these sizes alone.
 
     So it is if it is the first of its kind, if a library computes it, or if another program takes its place where
     B is A transposed.
     """
-    itemsizes = {name: x.itemsize for name, x in buffers.items()}
     problem, options, alpha, beta = plan.problem, plan.options, plan.problem.alpha, plan.problem.beta
     layout = problem.layout.replace("A", "C")  # what is described reads columns or rows, with gaps or without
     key = (
         *(describe, device.current_index(), plan.launch, *options, *options.values(), layout),
         *(problem.semiring, problem.dtype, problem.operand_dtype, problem.accumulate, problem.triangle),
-        *(None if x is None else x.tobytes() for x in (alpha, beta)),  # zeros have signs
+        *(alpha if alpha is None else alpha.tobytes(), beta if beta is None else beta.tobytes()),  # zeros have signs
         *[(x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0) for x in matrices],
     )
     templates = _known.get(key)
@@ -55,18 +54,18 @@ def find(
         _known[key] = ()
         return None
     for template in templates:
-        numbers_of, packed = template
+        numbers_of, packing = template
         numbers = numbers_of(*sizes)
         if numbers is not None:
             if template is not templates[0]:
                 _known[key] = (template, *(x for x in templates if x is not template))
-            return packed and packed.of(numbers)
+            return packing and PackedProgram(packing, numbers)
     if len(templates) >= _MOST_OF_ONE:
         return None
     template = _template(describe, plan, problem.laid_out(layout), matrices, itemsizes, sizes)
     _known[key] = (template, *templates)
-    numbers_of, packed = template
-    return packed and packed.of(numbers_of(*sizes))
+    numbers_of, packing = template
+    return packing and PackedProgram(packing, numbers_of(*sizes))
 
 
 def _template(
@@ -90,8 +89,8 @@ def _template(
         of_symbols = problem.laid_out(problem.layout, m=m, n=n, k=k)
         program, of_self = describe(_changed(plan, problem=of_symbols), *symbols)
         if of_self is None and not any(isinstance(step, Call) for step in program.steps):
-            packed = PackedProgram(program, itemsizes)
-            return recording.function(packed.numbers), packed
+            packing = Packing(program, itemsizes)
+            return recording.function(packing.numbers), packing
     except Exception:  # noqa: BLE001, S110 - what numbers raise too is raised by them
         pass
     return recording.function(()), None

@@ -95,7 +95,7 @@ def _packed(
     assert program is not None
     sizes = dict.fromkeys(("initial", "transition", "emission"), dtype.itemsize)
     sizes |= {"lengths": 8, "firsts": 8, "out": dtype.itemsize, "last": dtype.itemsize, "offsets": 8}
-    return PackedProgram(program, {**sizes, "paths": 4} if is_traced else sizes)
+    return PackedProgram.of(program, {**sizes, "paths": 4} if is_traced else sizes)
 
 
 def _with_contiguous_lines(cupy: Any, x: Any) -> Any:

@@ -6,15 +6,15 @@ fit each other, and what is prepared is remembered as if the product had been co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from harness.api.arguments import Arguments, order_of
 from harness.api.arrays import Arrays
-from harness.api.choice import choose
+from harness.api.choice import chooser
 from harness.api.limits import machine_of
 from harness.api.remembered import repeats
-from harness.interface import make_plan, prepare
+from harness.interface import Backend, make_plan, prepare
 from harness.operands import Operands, shares_with_itself
 from harness.problem import Problem
 
@@ -27,13 +27,14 @@ class _Kind(NamedTuple):
     arrays : Arrays
     problem : Problem
         Of any sizes.
-    backend : str
+    choose : callable
+        Returns the backend of a product that is no batch (`harness.api.choice.chooser`).
     threads : int or None
     """
 
     arrays: Arrays
     problem: Problem
-    backend: str
+    choose: Callable[[Problem, tuple[int, ...]], Backend]
     threads: int | None
 
 
@@ -63,14 +64,14 @@ def remember(options: Hashable, arguments: Arguments, out: Any, backend: str, co
     problem, inputs = arguments.problem, arguments.inputs
     is_plain = all(x.ndim == 2 for x in inputs.values()) and not problem.triangle and not arguments.are_converted()
     if options is not None and is_plain:
-        kind = _Kind(arguments.arrays, problem, backend, count)
+        kind = _Kind(arguments.arrays, problem, chooser(backend, arguments.arrays, count), count)
         repeats.kinds.put(_key(options, tuple(inputs.values()), out), kind)
 
 
 def _key(options: Hashable, operands: Sequence[Any], out: Any) -> Hashable:
     """Return all of a call but its sizes and strides."""
     arrays = operands if out is None else (*operands, out)
-    return options, out is None, *[y for x in arrays for y in (x.__class__, x.dtype, x.data.device_id)]
+    return options, out is None, *[(x.__class__, x.dtype, x.data.device_id) for x in arrays]
 
 
 def _problem(like: Problem, operands: Sequence[Any], out: Any) -> Problem | None:
@@ -93,7 +94,7 @@ def _prepare(
     arrays, count = kind.arrays, kind.threads
     with arrays.in_force():
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
-        backend = choose(problem, kind.backend, arrays, (), count)
+        backend = kind.choose(problem, ())
         result = arrays.empty((problem.m, problem.n), problem.dtype) if out is None else out
         a, b, c = (*operands, None)[:3]
         placed = Operands(a, b, c if problem.accumulate else None, result)

@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     dtypes : tuple of dtype
         Of each result.
     ranges : tuple of (int, int)
-        For each operand, and for `out` last, the bytes that it spans, relative to its first element.
+        For each operand, and for `out` last, the bytes that it spans, relative to its first element; empty without out.
     fill : scalar or None
         What a new array holds where the product writes nothing, if there is such a part of it.
     """
@@ -168,13 +168,14 @@ def remember(
         That of the call. If it is not the only result, it shares memory with an operand, and was copied to.
     """
     plain, problem = arrays.module.ndarray, prepared.plan.problem
-    if options is None or not all([type(x) is plain for x in (*operands, *results)]) or not problem.pairs:  # noqa: C419
+    if options is None or {x.__class__ for x in (*operands, *results)} != {plain} or not problem.pairs:
         return None
     repeat, has_triangle = prepared.repeat(), problem.triangle == "d"
     is_aside = out is not None and out is not results[0]
     if repeat is None or (is_aside and has_triangle):  # a copy of all of it would write above the diagonal of `out`
         return None
-    ranges = tuple([span(x.shape, x.strides, x.itemsize) for x in (*operands, results[0] if out is None else out)])
+    spanned = () if out is None else (*operands, out)
+    ranges = tuple([span(x.shape, x.strides, x.itemsize) for x in spanned])
     fill = problem.semiring.zero(problem.dtype) if has_triangle else None
     dtypes = tuple([x.dtype for x in results])
     entry = Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges, fill)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.machine import Machine
 from harness.surroundings import is_there
@@ -68,6 +67,14 @@ class AutoOwner:
         return self.place.to_json()
 
 
+class Near(NamedTuple):
+    """The times of the nearest measured sizes, their names by time, and those that are within `MARGIN` of the least."""
+
+    times: Times
+    by_time: tuple[str, ...]
+    fast: frozenset[str]
+
+
 @dataclass(eq=False)
 class Table:
     """What was measured in one place.
@@ -86,10 +93,10 @@ class Table:
     provenance: str = ""
     notice: str = ""
     _measured: dict[str, Measured[Times]] = field(default_factory=dict)
-    _near: dict[Hashable, tuple[Times, tuple[str, ...]]] = field(default_factory=dict)
+    _near: dict[Hashable, Near] = field(default_factory=dict)
 
-    def times(self, of_class: str, sizes: Sizes) -> tuple[Times, tuple[str, ...]]:
-        """Return the times of the nearest measured sizes of that class, and their names by time; empty if none is near.
+    def near(self, of_class: str, sizes: Sizes) -> Near:
+        """Return the times of the nearest measured sizes of that class; empty if none is near.
 
         A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a
         longer side then changes the time of every backend alike.
@@ -100,7 +107,8 @@ class Table:
             if len(self._near) >= _MOST_KEPT:
                 self._near.clear()
             times = self._search(of_class, steps)
-            found = self._near[of_class, steps] = times, tuple(sorted(times, key=lambda name: times[name]))
+            fast = frozenset(name for name, time in times.items() if time <= MARGIN * UNIT)
+            found = self._near[of_class, steps] = Near(times, tuple(sorted(times, key=times.__getitem__)), fast)
         return found
 
     def _search(self, of_class: str, steps: tuple[int, ...]) -> Times:
@@ -115,7 +123,7 @@ def order(
     tables: tuple[Table, ...],
     of_class: str,
     sizes: Sizes,
-    static: tuple[str, ...],
+    static: Collection[str],
     suits: Callable[[str], bool] = lambda name: True,
 ) -> tuple[str, ...]:
     """Return the backends that were measured near a product, the one to try first first; empty: none was.
@@ -126,18 +134,18 @@ def order(
         The first that knows the class at those sizes decides.
     of_class : str
     sizes : Sizes
-    static : tuple of str
+    static : collection of str
         The order without measurements: the first of it that is within `MARGIN` of the fastest goes first.
     suits : callable
         Returns whether one of `static` counts; it is asked of those alone that may go first.
     """
     for table in tables:
-        times, by_time = table.times(of_class, sizes)
+        times, by_time, fast = table.near(of_class, sizes)
         if not times:
             continue
         for first in static:
-            if times.get(first, math.inf) <= MARGIN * UNIT and suits(first):
-                return (first, *(name for name in by_time if name != first))
+            if first in fast and suits(first):
+                return by_time if first == by_time[0] else (first, *(name for name in by_time if name != first))
         return by_time
     return ()
 

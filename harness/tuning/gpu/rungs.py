@@ -8,6 +8,7 @@ of 18 within 8 %). bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from harness.plan import Launch
 from harness.problem import Problem
@@ -34,11 +35,9 @@ DEFAULT_EDGE = "redirected"
 # mean of m and n, the uses of an element, is at least PADDED_USES.
 PADDED_FROM, PADDED_FUSED_FROM, PADDED_SHARED_FROM, PADDED_USES = 4000, 2500, 1780, 800
 
-# gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have. gpu-row: a column of B, in
-# pieces that every thread loads once.
+# gpu-naive: a warp along a row, eight rows. gpu-row: a column of B, in pieces that every thread loads once.
 NAIVE = Launch(bm=8, bn=32)
 ROW = Launch(bm=128, bn=1, bk=128)
-TILED = Launch(bm=32, bn=32, bk=32)
 
 # Tiles of arg-k by bytes of an element. Beside sums, registers hold totals and numbers of tiles, of which 16 bits are
 # enough up to MOST_TILES of them; a multiprocessor holds two blocks. min_plus float32 on an H200, 2026-11-28, ms at n =
@@ -119,19 +118,30 @@ def is_scanned(problem: Problem) -> bool:
     return problem.pairs >= SCANNED_FROM[problem.dtype.kind]
 
 
-def register_tiles(problem: Problem) -> Launch:
-    """Return the tiles of gpu-register-tiled: 8 x 8 a thread, or 4 x 8 for 8-byte elements.
+def tiles_of(rung: str, problem: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of a tiled rung below gpu-tuned, with all its ideas."""
+    tiles, options = _BELOW_TUNED[rung](problem)
+    return tiles, {"edge": DEFAULT_EDGE, **options, **ALL_IDEAS[rung]}
+
+
+def _tiled(problem: Problem) -> tuple[Launch, Options]:
+    """Return those of gpu-tiled: as many threads as a block can have."""
+    return Launch(bm=32, bn=32, bk=32), {}
+
+
+def _register_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return those of gpu-register-tiled: 8 x 8 a thread, or 4 x 8 for 8-byte elements.
 
     Over float32, of cuBLAS at 4096 (H200, 2026-11-21): 0.65 with three blocks of 128 threads a multiprocessor.
     0.58 with two of 256 (bm = 128, bk = 8), 0.44 with one, when a thread took 179 registers.
     """
     if problem.dtype.itemsize == 8:
-        return Launch(bm=64, bn=128, bk=8, tm=4, tn=8)
-    return Launch(bm=64, bn=128, bk=16, tm=8, tn=8)
+        return Launch(bm=64, bn=128, bk=8, tm=4, tn=8), {}
+    return Launch(bm=64, bn=128, bk=16, tm=8, tn=8), {}
 
 
-def warp_tiles(problem: Problem) -> tuple[Launch, Options]:
-    """Return the tiles and options of gpu-warp-tiled.
+def _warp_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return those of gpu-warp-tiled.
 
     Elements of 8 bytes: two blocks a multiprocessor, for which threads get fewer registers. Time over that without, of
     plus_times and min_plus: 0.65, 0.97 at n = 4096, 0.66, 0.97 at 2048; with three blocks 2.3, 1.23 (H200, 2026-11-23).
@@ -142,13 +152,21 @@ def warp_tiles(problem: Problem) -> tuple[Launch, Options]:
     return Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8), options
 
 
-def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
-    """Return the tiles and options of gpu-pipelined: those of gpu-warp-tiled with a double buffer."""
+def _pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return those of gpu-pipelined: those of gpu-warp-tiled with a double buffer."""
     if problem.dtype.itemsize == 8:
         tiles = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
     else:
         tiles = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
     return tiles, {"order": 0, "group": 8, "blocks": 2}
+
+
+_BELOW_TUNED = {
+    "gpu-tiled": _tiled,
+    "gpu-register-tiled": _register_tiles,
+    "gpu-warp-tiled": _warp_tiles,
+    "gpu-pipelined": _pipelined_tiles,
+}
 
 
 def tuned_tiles(
@@ -171,22 +189,27 @@ def tuned_tiles(
     if is_short and kind == "4 float" and count_of(problem, _MIDDLE_4) >= device.multiprocessors:
         return _MIDDLE_4, _of_tiles(problem, row, _MIDDLE_4, SHORT_BLOCKS) | whole(device)
     is_fused = row is TUNED["4 fused"]
-    known = thin.measured(problem, {"": thin_tiles.SIMT_4}, device) if is_fused and can_share else None
+
+    def known() -> tuple[str, Choice] | None:
+        return thin.measured(problem, {"": thin_tiles.SIMT_4}, device) if is_fused and can_share else None
+
     # where blocks cannot share k, the model was not fitted
     is_narrow = problem.dtype.itemsize >= 4 and (can_share or min(problem.m, problem.n) <= row.few.bn)
     return (
-        (by_panels and _panels(problem, device, is_fused=is_fused, is_known=known is not None))
-        or (is_narrow and thin.is_thin(problem, device) and _thin_tiles(problem, row, device, known, can_share))
+        (by_panels and _panels(problem, device, known, is_fused=is_fused))
+        or (is_narrow and thin.is_thin(problem, device) and _thin_tiles(problem, row, device, known(), can_share))
         or (is_fused and can_share and _ragged_square(problem, row, device))
         or _large_tiles(problem, row, device, can_share=can_share)
     )
 
 
-def _panels(problem: Problem, device: Device, *, is_fused: bool, is_known: bool) -> tuple[Launch, Options] | None:
-    """Return the row panels of a product and their options; None: tiles suit it."""
+def _panels(
+    problem: Problem, device: Device, known: Callable[[], object], *, is_fused: bool
+) -> tuple[Launch, Options] | None:
+    """Return the row panels of a product and their options; None: tiles suit it, as all that are `known` do."""
     if of_rows := row_panels.choose(problem, device):
         launch, panels, blocks, lanes = *of_rows, 0
-    elif not is_known and (of_warps := warp_panels.choose(problem, device, is_fused=is_fused)):
+    elif (of_warps := warp_panels.choose(problem, device, is_fused=is_fused)) and not known():
         launch, panels, blocks, lanes = of_warps.launch, of_warps.warps, 1, of_warps.lanes
     else:
         return None
