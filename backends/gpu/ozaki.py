@@ -12,8 +12,11 @@ Tensor cores of Hopper multiply bytes 25 times as fast as float64. Rounding to i
 not grow with k. Values that are not finite, wide, or badly matched are computed natively: the gate looks at the
 values on the GPU, in the stream of the product, and nobody waits for it (docs/float64-by-int8.md).
 
-Source: Ozaki, Uchino and Imamura, arXiv 2504.08009 and 2508.03984. Rounding to nearest, bytes out of the products,
-trial, proof and gate are this project's.
+Complex numbers take two products of bytes a modulus, where four real products would take four (moduli.py). The passes
+look at planes of their parts (planes.cu), whose dot products are real parts of D, as at real vectors.
+
+Source: Ozaki, Uchino and Imamura, arXiv 2504.08009 and 2508.03984; complex numbers: Caday, arXiv 2609.05419. Rounding to
+nearest, bytes out of the products, trial, proof and gate are this project's.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._base.backend import GpuBackend
+from backends.gpu._complex.planes import ComplexProduct, add_join, add_split
 from backends.gpu._cuda import device
 from backends.gpu._program.program import Matrix, Program
 from backends.gpu._residues.moduli import table
@@ -50,7 +54,7 @@ class Ozaki(GpuBackend):
     idea = "floats as exact int8 products modulo small numbers, unless a gate on the GPU finds values unfit for it"
     source = "Ozaki, Uchino and Imamura, arXiv 2504.08009, 2508.03984, 2602.02549"
     needs = HOPPER
-    takes = GpuBackend.takes - {"batch"}  # large products alone pay: one by one
+    takes = GpuBackend.takes - {"batch"} | {"complex", "conjugate"}  # large products alone pay: one by one
     takes_columns = frozenset({"a", "b", "c", "out"})
 
     def missing(self) -> str | None:
@@ -58,10 +62,10 @@ class Ozaki(GpuBackend):
         return device.missing_wgmma("int8 products by wgmma and TMA")
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline all but sums of products of float64 or float32."""
+        """Decline all but sums of products of floats of 32 or 64 bits, and of complex numbers of such parts."""
         if not problem.semiring.is_ordinary or dtype_name(problem.dtype) not in tuning.NUMBERS:
-            return "it computes plus_times over float64 and float32"
-        if problem.alpha is not None and not np.isfinite(problem.alpha):
+            return "it computes plus_times over float64, float32 and complex numbers"
+        if problem.alpha is not None and not np.isfinite(problem.alpha) and not problem.is_complex:
             return "an infinite alpha would make NaN of sums that are zero"
         return None
 
@@ -105,8 +109,9 @@ class Ozaki(GpuBackend):
         problem = plan.problem
         if plan.options["gate"] in ("proven", "certified") or problem.pairs == 0:
             return 0.0
-        half = table(int(plan.options["moduli"]) or tuning.NUMBERS[dtype_name(problem.dtype)].fewest).half_bits
-        return (2.0 ** (1 - half) * problem.k**0.5 + 4.0 ** (1 - half) * problem.k) * largest_dot(problem, operands)
+        count = int(plan.options["moduli"]) or tuning.NUMBERS[dtype_name(problem.dtype)].fewest
+        half, terms = table(count, "re" if problem.is_complex else "").half_bits, problem.k * (1 + problem.is_complex)
+        return (2.0 ** (1 - half) * terms**0.5 + 4.0 ** (1 - half) * terms) * largest_dot(problem, operands)
 
     def loosens(self, problem: Problem) -> bool:
         """Return False: unless an option says otherwise, the ordinary bound holds."""
@@ -118,6 +123,13 @@ class Ozaki(GpuBackend):
         m, n, k = problem.m, problem.n, problem.k
         if m == 0 or n == 0:
             return program
+        if problem.is_complex:
+            whole = ComplexProduct.of(problem, a, b, c, out)
+            if k == 0:
+                add_join(program, whole, None)
+            else:
+                add_residue_product(program, plan, _of_planes(program, whole))
+            return program
         product = ResidueProduct(problem, a, b, c, out, m, n, k)
         product = product.transposed() if out.by_columns else product
         if k == 0:
@@ -127,11 +139,19 @@ class Ozaki(GpuBackend):
         return program
 
 
+def _of_planes(program: Program, whole: ComplexProduct) -> ResidueProduct:
+    """Add the launch that makes planes, with alpha, and return the product of vectors of two lines each."""
+    planes, problem = add_split(program, whole), whole.problem
+    a, b = (x._replace(ld=2 * x.ld) for x in (planes.a, planes.b))
+    unscaled = problem.laid_out(problem.layout, alpha=None)
+    return ResidueProduct(unscaled, a, b, whole.c, whole.out, problem.m, problem.n, problem.k)
+
+
 def panel_columns(problem: Problem, memory: int) -> int:
     """Return the columns of a panel: all, or as few as the share of the GPU's memory holds the residues of."""
     columns = max(problem.n, 1)
     while memory and columns > PACKED_RUN:
-        most = tuning.NUMBERS[dtype_name(problem.dtype)].most
+        most = tuning.NUMBERS[dtype_name(problem.dtype)].most * (1 + problem.is_complex)
         if sum(stack_bytes(problem, problem.m, columns, problem.k, most)) <= tuning.MEMORY_SHARE * memory:
             break
         columns = _half(columns)

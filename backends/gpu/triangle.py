@@ -21,11 +21,14 @@ from harness.tuning.gpu.triangles import TRIANGLE_ROWS
 from harness.tuning.static_order import AUTO_FIRST_ON_GPU
 
 
+_MOST_BYTES = 8  # of an element that mirror.cu moves
+
+
 class GpuTriangle(Triangle):
     """Mirror A, or compute D by rows of blocks, with another backend of the GPU."""
 
     name = "gpu-triangle"
-    takes = Triangle.takes | {"device arrays", "half", "mixed"}
+    takes = Triangle.takes | {"device arrays", "half", "mixed", "complex"}
     calls_libraries = False
     base_family = "gpu-"
     bases, fewest_rows = AUTO_FIRST_ON_GPU, TRIANGLE_ROWS
@@ -39,9 +42,11 @@ class GpuTriangle(Triangle):
         return TriangleExecution(self, plan, operands)
 
     def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
-        """Return a call that mirrors `x` by one launch."""
+        """Return a call that mirrors `x` by one launch; of elements of 16 bytes by launches of CuPy."""
         if x.shape[0] == 0:
             return lambda: None
+        if x.itemsize > _MOST_BYTES:
+            return super().mirror(x, whole, arrays)
         x = x if x.itemsize in x.strides else arrays.ascontiguousarray(x)
         packed = PackedProgram.of(mirror_program(x), {"a": x.itemsize, "out": x.itemsize})
         return lambda: packed.launch([x.data.ptr, whole.data.ptr], device.current_stream())

@@ -132,7 +132,9 @@ class Cupy:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _on_gpu(getattr(np, name), lambda values: Array(values, self.current))
+        found = getattr(np, name)
+        is_type = isinstance(found, type) and issubclass(found, np.generic)
+        return found if is_type else _on_gpu(found, lambda values: Array(values, self.current))
 
     def asarray(self, x: Any) -> Array:
         """Return a copy of an array of the host, or an array as it is."""

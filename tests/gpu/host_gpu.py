@@ -27,7 +27,7 @@ from tests._support.fake_arrays import Array, Cupy
 from tests.gpu.host_kernels import describe, expect, fenced, load
 
 CAPTURING = 0xCA  # handle of the stream that is captured
-_CTYPES = {0: ctypes.c_float, 1: ctypes.c_double}
+_DTYPES = {0: "float32", 1: "float64", 4: "complex64", 5: "complex128"}  # of library_types.h
 _Dimensions = ctypes.c_uint * 3
 
 
@@ -155,7 +155,7 @@ class HostGpu(Cupy):
     def cublasGemmEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
         of_b, of_a, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
         assert narrow == wide
-        kind = np.dtype(_CTYPES[wide])
+        kind = np.dtype(_DTYPES[wide])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         x, y, z = (
             _matrix(address.value, rows, columns, ld, kind, turned)
@@ -165,11 +165,19 @@ class HostGpu(Cupy):
         z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
+    def cublasCgemm3m(self, context: Any, *arguments: Any) -> int:  # noqa: N802
+        *shape, alpha, b, ldb, a, lda, beta, c, ldc = arguments
+        return self.cublasGemmEx(context, *shape, alpha, b, 4, ldb, a, 4, lda, beta, c, 4, ldc)
+
+    def cublasZgemm3m(self, context: Any, *arguments: Any) -> int:  # noqa: N802
+        *shape, alpha, b, ldb, a, lda, beta, c, ldc = arguments
+        return self.cublasGemmEx(context, *shape, alpha, b, 5, ldb, a, 5, lda, beta, c, 5, ldc)
+
     def cublasGemmStridedBatchedEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
         (of_b, of_a, n, m, k, alpha, b, _, ldb, step_b, a, _, lda, step_a, beta, c, wide, ldc, step_c, count, *_) = (
             arguments
         )
-        kind = np.dtype(_CTYPES[wide])
+        kind = np.dtype(_DTYPES[wide])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         self.launches.append(("cublas", context.stream))
         for i in range(count):

@@ -443,7 +443,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("LAYERS - 1 - s", "s"),
     ),
     ("residues", "tensor_core_s8.cu"): (
-        ("(BITS - 32)) * p", "(BITS - 33)) * p"),
+        (">> shift) * p", ">> (shift - 1)) * p"),
         ("first + 4, first + 5", "first + 2, first + 3"),
         ("half * 8 + g >= rows", "half * 8 + g > rows"),
         ("moduli[layer]", "moduli[0]"),
@@ -453,8 +453,8 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
     ("gpu-ozaki", "residues.cu crt.cu"): (
         ("if constexpr (t < MOST)", "if constexpr (t < MOST - 1)"),  # a modulus less
         ("llrint(x * scale)", "(long long)(x * scale)"),  # truncated to integers
-        ("start = MAGIC - nearest", "start = MAGIC + nearest"),  # the sign of 2^63
-        ("weights(4, p)", "weights(0, p)"),  # the upper bytes
+        ("start = magic - nearest", "start = magic + nearest"),  # the sign of 2^63
+        ("weights(4, p, factor)", "weights(0, p, factor)"),  # the upper bytes
         ("(long long)(PERMUTES ? neighbour(i) : i) * width", "(long long)i * width"),  # no order of columns
         ("if (i >= of.vectors) break;", ""),  # columns beyond n
         ("fma(c, lower[row][t], low)", "low"),  # the lower weights

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._program.program import Place, Step
-from backends.gpu._tensor.residue_product import MODULI, neighbour
+from backends.gpu._tensor.residue_product import neighbour
 from harness import Operands, registry
 from harness.machine import detect
 from harness.problem import Problem
@@ -65,8 +65,10 @@ class ByteProducts(HostExecution):
     def _multiply_bytes(self, step: Step) -> None:
         map_a, map_b, c, m, columns, k, *_ = step.arguments
         m, columns, k, width, first = int(m), int(columns), int(k), map_a.ld, map_a.place.offset
-        order = [neighbour(j) for j in range(columns)]
-        for t in range(int(self._buffers["moduli"][0])):
+        order, defines = [neighbour(j) for j in range(columns)], dict(step.kernel.defines)
+        for t, p in enumerate(map(int, defines["MODULI"].split(", "))):
+            if t == int(self._buffers["moduli"][0]) * int(defines["LAYERS_EACH"]):
+                break
             a, b, out = (
                 self._buffers[buffer][t * rows * across : (t + 1) * rows * across].reshape(rows, across)
                 for buffer, rows, across in (
@@ -77,11 +79,11 @@ class ByteProducts(HostExecution):
             )
             a, b = a.view(np.int8)[:, first : first + k], b.view(np.int8)[order, first : first + k]
             sums = a.astype(np.int64) @ b.astype(np.int64).T
-            if dict(step.kernel.defines)["ACCUMULATE"] == "1":
+            if defines["ACCUMULATE"] == "1":
                 sums += out
-            residues = sums % MODULI[t]
-            is_p = (residues == 0) & (sums < 0) & (MODULI[t] < 256)  # as the kernel may have it
-            out[...] = np.where(is_p, MODULI[t], residues)
+            residues = sums % p
+            is_p = (residues == 0) & (sums < 0) & (p < 256)  # as the kernel may have it
+            out[...] = np.where(is_p, p, residues)
 
 
 def compute(
@@ -89,14 +91,17 @@ def compute(
     change: Callable[[Operands], Any] = lambda operands: None,
     *,
     accumulate: bool = False,
-    alpha: float | None = None,
-    beta: float | None = None,
+    alpha: complex | None = None,
+    beta: complex | None = None,
+    conjugate: str = "",
     layout: str = "CCC",
     dtype: str = "float64",
     **options: Any,
 ) -> tuple[Operands, np.ndarray, ByteProducts]:
     """Compute a product with these options, prove it right, and return operands, result and execution."""
-    problem = Problem(*size, dtype=np.dtype(dtype), accumulate=accumulate, alpha=alpha, beta=beta, layout=layout)
+    problem = Problem(
+        *size, dtype=np.dtype(dtype), accumulate=accumulate, alpha=alpha, beta=beta, layout=layout, conjugate=conjugate
+    )
     operands = Operands.generate(problem, sum(size))
     change(operands)
     plan = OZAKI.plan(problem, detect()).override({"blocks": 2, **options})

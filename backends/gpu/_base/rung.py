@@ -11,6 +11,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from backends.gpu._base.backend import GpuBackend
+from backends.gpu._complex.planes import add_begin
 from backends.gpu._passes.passes import add_extremes
 from backends.gpu._passes.rows import add_rows, is_widened, widened
 from backends.gpu._passes.scalars import add_constants, add_start, scaled
@@ -76,10 +77,10 @@ class Rung(GpuBackend):
         m, n, k = problem.m, problem.n, problem.k
         if problem.products * m * n == 0:
             return program
+        start = add_begin if problem.is_complex else add_start if k else add_constants
+        start(program, problem, c_and_out[0], out)
         if k == 0:
-            add_constants(program, problem, c_and_out[0], out)
             return program
-        add_start(program, problem, c_and_out[0], out)
         if self.widens and is_widened(problem):
             a, b = add_rows(program, problem, a, b, problem.dtype)
             problem = widened(problem)

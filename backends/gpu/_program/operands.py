@@ -62,6 +62,8 @@ class GpuOperands:
             are_in_place &= stays and is_there
         self._out = operands.out
         is_there, stays = is_on_device(self._out), self._stays("out", self._out)
+        if not is_there:  # it is copied back from rows
+            self.by_columns["out"] = False
         self.buffers["out"] = self._out if stays and is_there else device.empty(self._out.shape, self._out.dtype)
         if is_triangle and not is_there:  # all of it comes back, also what the product leaves as it is
             self.buffers["out"][...] = device.upload(self._out)

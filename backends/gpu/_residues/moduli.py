@@ -2,6 +2,11 @@
 
 With P the product of the first N moduli, an integer in -P/2..P/2 is ``sum_t c_t w_t mod P`` from its residues c_t, by
 the Chinese remainder theorem; ``w_t = (P / p_t) ((P / p_t)^-1 mod p_t)``.
+
+Modulo a p for which s^2 = -1 has a root, a complex number x + i y is a pair, x + s y and x - s y, and a product of pairs
+is that of each: two products in place of four. Their sum is 2 x, and their difference 2 s y.
+
+Source of the second: Caday, arXiv 2609.05419.
 """
 
 from __future__ import annotations
@@ -11,16 +16,18 @@ import math
 from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._tensor.residue_product import MODULI
+from backends.gpu._tensor.residue_product import MODULI, SPLIT_MODULI
 from harness.tuning.gpu.residues import ResidueNumbers
 
 _BYTE_BITS, _MANTISSA_BITS = 8, 53
+# By how many parts numbers have: which `table` they take.
+PARTS = {1: ("",), 2: ("re", "im")}
 # Room for rounding to integers: the norm of a scaled vector grows by sqrt(k) / 2 units of 2^46 at least.
 _ROUNDING_BITS = 1e-6
 
 
 class Table(NamedTuple):
-    """The constants of one number of moduli.
+    """The constants of one number of moduli, of real numbers or of one part of complex ones.
 
     Attributes
     ----------
@@ -38,20 +45,26 @@ class Table(NamedTuple):
     product: int
 
 
+def root_of(p: int) -> int:
+    """Return the least s with ``s^2 = -1 mod p``, for one of `SPLIT_MODULI`."""
+    return next(s for s in range(p) if (s * s + 1) % p == 0)
+
+
 @functools.cache
-def table(count: int) -> Table:
-    """Return the constants of the first `count` moduli."""
-    moduli = MODULI[:count]
-    product = math.prod(moduli)
-    grain = product.bit_length() + _BYTE_BITS + math.ceil(math.log2(count)) - _MANTISSA_BITS
-    weights = [product // p * pow(product // p, -1, p) for p in moduli]
+def table(count: int, part: str = "") -> Table:
+    """Return the constants of the first `count` moduli; of complex numbers for `part` ``"re"`` or ``"im"``."""
+    moduli = (SPLIT_MODULI if part else MODULI)[:count]
+    product, bits = math.prod(moduli), _BYTE_BITS + bool(part)  # sums and differences of bytes have a bit more
+    grain = product.bit_length() + bits + math.ceil(math.log2(count)) - _MANTISSA_BITS
+    factors = {"": lambda p: 1, "re": lambda p: 2, "im": lambda p: 2 * root_of(p)}
+    weights = [product // p * pow(product // p * factors[part](p), -1, p) for p in moduli]
     upper = [w >> max(grain, 0) << max(grain, 0) for w in weights]
     half_bits = (math.log2(product) - 1) / 2 - _ROUNDING_BITS
     lower = tuple(float(w - u) for w, u in zip(weights, upper, strict=True))
     return Table(half_bits, tuple(map(float, upper)), lower, product)
 
 
-def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str) -> Defines:
+def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str, *, parts: int = 1) -> Defines:
     """Return the macros of look.cuh.
 
     Parameters
@@ -62,14 +75,16 @@ def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str) -> D
         Numbers of moduli that the gate may choose.
     gate : str
         One of ``harness.tuning.gpu.residues.GATES``.
+    parts : int
+        Of a number: 2 of complex ones.
     """
-    counts = range(least, most + 1)
+    counts, part = range(least, most + 1), PARTS[parts][0]
     return as_defines(
         {
             "LEAST": least,
             "MOST": most,
             "UNIT_BITS": numbers.unit_bits,
-            "HALF_BITS": _listed(table(count).half_bits for count in counts),
+            "HALF_BITS": _listed(table(count, part).half_bits for count in counts),
             "LIMITS": _listed(numbers.limits[count] for count in counts),
             "SHARES": _listed(numbers.shares[count] for count in counts),
             "CHECKS": gate != "off",
@@ -79,14 +94,17 @@ def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str) -> D
     )
 
 
-def crt_defines(least: int, most: int) -> Defines:
+def crt_defines(least: int, most: int, *, parts: int = 1) -> Defines:
     """Return the macros of crt.cu: the tables of each number of moduli."""
-    tables = [table(count) for count in range(least, most + 1)]
+    macros = {}
+    for part, suffix in zip(PARTS[parts], ("", "_IM"), strict=False):
+        tables = [table(count, part) for count in range(least, most + 1)]
+        macros[f"UPPER{suffix}"] = ", ".join(f"{{{_listed(x.upper)}}}" for x in tables)
+        macros[f"LOWER{suffix}"] = ", ".join(f"{{{_listed(x.lower)}}}" for x in tables)
     first = [float(x.product) for x in tables]
     return as_defines(
-        {
-            "UPPER": ", ".join(f"{{{_listed(x.upper)}}}" for x in tables),
-            "LOWER": ", ".join(f"{{{_listed(x.lower)}}}" for x in tables),
+        macros
+        | {
             "INVERSES": _listed(1 / x.product for x in tables),
             "FIRST": _listed(first),
             "SECOND": _listed(float(x.product - int(whole)) for x, whole in zip(tables, first, strict=True)),

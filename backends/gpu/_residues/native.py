@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from backends.gpu._base.guarded import add_product_if
+from backends.gpu._complex.planes import ComplexProduct, add_join, real_problem
 from backends.gpu._cuda.device import planned
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import is_aligned
@@ -49,6 +51,17 @@ def add_native(program: Program, plan: Plan, product: ResidueProduct, copies: Co
 
 
 _DOUBLE = 8
+
+
+def add_native_complex(program: Program, plan: Plan, product: ResidueProduct, copies: Copies, products: Place) -> None:
+    """Add the native product of planes, left at `products`, and the launch that joins its parts."""
+    problem = product.problem.laid_out(product.problem.layout, m=product.m, n=product.n)
+    real, out = real_problem(problem), Matrix(products, 2 * product.n)
+    a, b = (x._replace(ld=x.ld // 2) for x in (product.a, product.b))
+    of_planes = ResidueProduct(real, a, b, out, out, real.m, real.n, real.k)
+    add_native(program, dataclasses.replace(plan, problem=real), of_planes, copies)
+    whole = ComplexProduct(problem, product.a, product.b, product.c, product.out)
+    add_join(program, whole, products, copies.moduli)
 
 
 def add_start(program: Program, product: ResidueProduct) -> None:

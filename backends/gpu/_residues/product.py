@@ -17,12 +17,19 @@ from backends.gpu._passes.scalars import Scalars
 from backends.gpu._program.operators import TYPES
 from backends.gpu._program.program import Kernel, Place, Program, ceil_div
 from backends.gpu._residues.certificate import add_certificate
-from backends.gpu._residues.moduli import crt_defines, look_defines
-from backends.gpu._residues.native import Copies, add_native
+from backends.gpu._residues.moduli import crt_defines, look_defines, root_of
+from backends.gpu._residues.native import Copies, add_native, add_native_complex
 from backends.gpu._residues.norms import Found, Grades, Operand, Trial, add_grades, add_norms
 from backends.gpu._residues.shape import ResidueProduct, padded
-from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_products, columns_of, width_of
-from harness.dtypes import dtype_name
+from backends.gpu._tensor.residue_product import (
+    MODULI,
+    SPLIT_MODULI,
+    Residues,
+    add_residue_products,
+    columns_of,
+    width_of,
+)
+from harness.dtypes import dtype_name, parts_dtype
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
@@ -53,25 +60,33 @@ class Buffers(NamedTuple):
     ) -> Buffers:
         """Reserve them in `program`, for n columns of `product` at most."""
         m, k = product.m, product.k
-        of_a, of_b, of_c = stack_bytes(product.problem, m, n, k, most + is_certified)
+        of_a, of_b, of_c = stack_bytes(product.problem, m, n, k, product.parts * most + is_certified)
         return cls(
             Found.reserve(program, "a", m, of_a, is_certified=is_certified),
             Found.reserve(program, "b", n, of_b, is_certified=is_certified),
             program.reserve("look", _LOOK_WORDS, _UINT, is_zeroed=True),
             program.reserve("moduli", _MODULI_WORDS, _INT),
             Trial(
-                program.reserve("trial", Trial.size(k), _DOUBLE), program.reserve("ticket", 1, _UINT, is_zeroed=True)
+                program.reserve("trial", Trial.size(product.parts * product.line), _DOUBLE),
+                program.reserve("ticket", 1, _UINT, is_zeroed=True),
             ),
             Grades.reserve(program, k) if is_balanced else Grades.absent(),
             program.reserve("residues_c", of_c, _BYTE),
         )
 
 
-def stack_bytes(problem: Problem, m: int, n: int, k: int, most: int) -> tuple[int, int, int]:
-    """Return the bytes of the residues of A and B, or of copies in their place, and of those of the product."""
-    a, b, c = Residues(*[Place("")] * 4, most, m, n, k).sizes
-    copy_a, copy_b = (rows * padded(x, problem.dtype) * problem.dtype.itemsize for rows, x in ((m, k), (k, n)))
-    return max(a, copy_a), max(b, copy_b), c
+def stack_bytes(problem: Problem, m: int, n: int, k: int, layers: int) -> tuple[int, int, int]:
+    """Return the bytes of the residues of A and B, or of copies in their place, and of those of the product.
+
+    Where those of complex numbers are, the native kernel leaves the product of their planes.
+    """
+    a, b, c = Residues(*[Place("")] * 4, layers, m, n, k).sizes
+    part, of_planes = parts_dtype(problem.dtype), 1 + problem.is_complex
+    copy_a, copy_b = (
+        rows * padded(x, part) * part.itemsize for rows, x in ((of_planes * m, k), (k, of_planes * n))
+    )
+    products = of_planes**2 * m * n * part.itemsize if problem.is_complex else 0
+    return max(a, copy_a), max(b, copy_b), max(c, products)
 
 
 def add_residue_product(program: Program, plan: Plan, product: ResidueProduct) -> None:
@@ -93,13 +108,20 @@ def add_residue_product(program: Program, plan: Plan, product: ResidueProduct) -
     gate, moduli = str(plan.choice("gate", tuning.GATES)), int(plan.choice("moduli", (0, *numbers.counts)))
     least, most = (moduli, moduli) if moduli else (numbers.fewest, numbers.most)
     panel = min(_panel(plan, product), product.n)
-    look = look_defines(numbers, least, most, gate)
+    look = look_defines(numbers, least, most, gate, parts=product.parts)
     conditions = {"is_balanced": bool(plan.options["balance"]), "is_certified": gate == "certified"}
+    if product.problem.is_complex and any(conditions.values()):
+        got = f"gate={gate}, balance={plan.options['balance']}"
+        raise PlanError("complex numbers are neither certified nor balanced", expected="another gate, balance=0", got=got)
     buffers = Buffers.reserve(program, product, panel, most, **conditions)
     for first in range(0, product.n, panel):
         part = product.columns(first, min(panel, product.n - first))
         _add_emulated(program, plan, part, buffers, look, (least, most))
-        add_native(program, plan, part, Copies(buffers.moduli, buffers.a.residues, buffers.b.residues))
+        copies = Copies(buffers.moduli, buffers.a.residues, buffers.b.residues)
+        if product.problem.is_complex:
+            add_native_complex(program, plan, part, copies, buffers.c)
+        else:
+            add_native(program, plan, part, copies)
 
 
 def _panel(plan: Plan, product: ResidueProduct) -> int:
@@ -117,55 +139,59 @@ def _add_emulated(
     program: Program, plan: Plan, product: ResidueProduct, buffers: Buffers, look: Defines, counts: tuple[int, int]
 ) -> None:
     """Add the passes and the products of bytes, all that computes unless the gate finds none."""
-    m, n, k, (least, most) = product.m, product.n, product.k, counts
+    m, n, k, (least, most), parts = product.m, product.n, product.k, counts, product.parts
     is_balanced = bool(plan.choice("balance", (0, 1)))
     a = Operand(product.a, m, not product.a.by_columns, buffers.a, m)
     b = Operand(product.b, n, product.b.by_columns, buffers.b, columns_of(n))
-    kind = look + as_defines({"T": TYPES[dtype_name(product.problem.dtype)]})
+    kind = look + as_defines({"T": TYPES[dtype_name(parts_dtype(product.problem.dtype))]})
     if is_balanced:
         add_grades(program, kind, (a, b), k, buffers.grades)
     defines = kind + as_defines({"BALANCED": is_balanced})
     trial = None if plan.options["gate"] == "off" else buffers.trial
-    add_norms(program, defines, (a, b), k, buffers.look, buffers.grades, trial)
+    add_norms(program, defines, (a, b), parts * product.line, buffers.look, buffers.grades, trial)
     is_certified = plan.options["gate"] == "certified"
-    _add_residues(program, defines, product.problem, (a, b), k, buffers, most + is_certified)
-    residues = Residues(a.found.residues, b.found.residues, buffers.c, buffers.moduli, most, m, n, k)
+    _add_residues(program, defines, product, (a, b), buffers, most + is_certified)
+    moduli = SPLIT_MODULI if parts > 1 else MODULI
+    places = a.found.residues, b.found.residues, buffers.c, buffers.moduli
+    residues = Residues(*places, parts * most, m, n, k, moduli[:most], parts)
     if is_certified:
         add_certificate(program, plan, kind, residues, (a, b))
     add_residue_products(program, plan, residues)
-    _add_crt(program, kind + crt_defines(least, most), product, buffers)
+    _add_crt(program, kind + crt_defines(least, most, parts=parts), product, buffers)
 
 
 def _add_residues(
     program: Program,
     defines: Defines,
-    problem: Problem,
+    product: ResidueProduct,
     operands: tuple[Operand, Operand],
-    k: int,
     buffers: Buffers,
     layers: int,
 ) -> None:
     """Add the pass over A and B, through shared memory where elements along k are no neighbours, and the gate."""
-    width, (a, b) = width_of(k), operands
+    width, (a, b) = width_of(product.k), operands
     blocks = [
-        ceil_div(width, _THREADS * _RUN) * ceil_div(x.vectors, _ROWS)
+        ceil_div(width, _THREADS * _RUN) * ceil_div(x.vectors, _ROWS // product.parts)
         if x.is_along
         else ceil_div(x.vectors, _SIDE) * (width // _DEEP)
         for x in operands
     ]
     macros: dict[str, object] = {"MODULI": ", ".join(map(str, MODULI))}
+    if product.parts > 1:
+        macros = {name: ", ".join(map(str, x)) for name, x in (("MODULI", SPLIT_MODULI), ("ROOTS", map(root_of, SPLIT_MODULI)))}
+    itemsize = parts_dtype(product.problem.dtype).itemsize
     for name, x in zip("AB", operands, strict=True):
-        macros |= {f"{name}_ALONG": x.is_along, f"{name}_WIDE": is_aligned(x.matrix, problem.dtype.itemsize)}
+        macros |= {f"{name}_ALONG": x.is_along, f"{name}_WIDE": is_aligned(x.matrix, itemsize)}
     shared = 0 if a.is_along and b.is_along else layers * _SIDE * (_SIDE + 1) * 4
     kernel = Kernel("residues", defines + as_defines(macros), (_THREADS,), shared, "residues", is_chained=True)
     sides = [y for x in operands for y in (x.matrix.place, x.matrix.ld, x.vectors, *x.found)]
     ends = buffers.look, buffers.grades.of_k, blocks[0], buffers.trial.ticket, buffers.moduli
-    program.launch(kernel, sum(blocks), *sides, b.layer, k, width, *ends)
+    program.launch(kernel, sum(blocks), *sides, b.layer, product.line, width, *ends)
 
 
 def _add_crt(program: Program, defines: Defines, product: ResidueProduct, buffers: Buffers) -> None:
     m, n, out, scalars = product.m, product.n, product.out, Scalars.of(product.problem)
-    width = columns_of(n)
+    width, beta_im = columns_of(n), scalars.beta.imag
     wide = is_aligned(out, product.problem.dtype.itemsize)
     kernel = Kernel(
         "crt", defines + scalars.defines + as_defines({"WIDE": wide}), (_THREADS,), function="crt", is_chained=True
@@ -173,5 +199,5 @@ def _add_crt(program: Program, defines: Defines, product: ResidueProduct, buffer
     blocks = min(ceil_div(m * width // _RUN, _THREADS), _CRT_BLOCKS * planned().multiprocessors)
     norms = buffers.a.norms, buffers.b.norms
     c = product.c.place, *map(np.int64, product.c.steps)
-    factors = scalars.alpha, scalars.beta
+    factors = scalars.alpha.real, scalars.beta.real, beta_im  # alpha is in the planes of complex numbers
     program.launch(kernel, blocks, buffers.moduli, buffers.c, width, m, n, *norms, *factors, *c, out.place, out.ld)

@@ -14,6 +14,9 @@
 //
 //   T       type of the elements
 //   MODULI  p_t
+//   ROOTS   of complex numbers: s_t, with s^2 = -1 modulo p. A vector is two lines, x and y, of k elements each (planes.cu), and has
+//           two layers a modulus: x + s y and x - s y of A, the other way round of B, whose y has the other sign. Products of the
+//           first layers are re(D) + s im(D), those of the others re(D) - s im(D), modulo p
 //   A_ALONG, A_WIDE, B_ALONG, B_WIDE   whether elements of a vector are neighbours, and are read by 16 bytes: vectors begin at
 //           multiples of that
 #include "chain.cuh"
@@ -25,7 +28,12 @@
 #include "neighbours.cuh"
 
 constexpr int P[] = {MODULI};
-constexpr int THREADS = 256, RUN = 4, ROWS = 4;  // elements a thread takes at once; vectors of a block whose elements are neighbours
+#ifdef ROOTS
+constexpr int ROOT[] = {ROOTS}, PARTS = 2;
+#else
+constexpr int ROOT[MOST] = {}, PARTS = 1;
+#endif
+constexpr int THREADS = 256, RUN = 4, ROWS = 4 / PARTS;  // elements a thread takes at once; vectors of a block whose elements are neighbours
 constexpr int SIDE = 32, DEEP = 128;              // vectors and elements of other blocks
 constexpr int MAGIC = 0x4B400000;                 // the float 1.5 2^23, whose last bits count units
 constexpr float MAGIC_FLOAT = 12582912.f;
@@ -39,11 +47,11 @@ __device__ constexpr int power_of_two(int e, int p)
     for (int i = 0; i < e; ++i) r = r * 2 % p;
     return r;
 }
-// The bytes of 256^i modulo p, for i from `first` to first + 3.
-__device__ constexpr unsigned weights(int first, int p)
+// The bytes of 256^i times `factor` modulo p, for i from `first` to first + 3.
+__device__ constexpr unsigned weights(int first, int p, int factor)
 {
     unsigned w = 0;
-    for (int i = 0; i < 4; ++i) w |= (unsigned)(nearest(power_of_two(8 * (first + i), p), p) & 255) << 8 * i;
+    for (int i = 0; i < 4; ++i) w |= (unsigned)(nearest(power_of_two(8 * (first + i), p) * factor % p, p) & 255) << 8 * i;
     return w;
 }
 
@@ -67,27 +75,41 @@ __device__ __forceinline__ unsigned sizes_of(const double* values, int unit)
     return last_bytes(sizes);
 }
 
-template <int t> __device__ __forceinline__ unsigned residues_of(const Four& four)
+// Integer number v times `factor`, as a number below 2^18.1 of the same residue modulo p; `magic` is added.
+template <int p, int factor> __device__ __forceinline__ int sum_of(const Four& four, int v, int magic)
 {
-    constexpr int p = P[t], start = MAGIC - nearest(power_of_two(63, p), p);
-    constexpr unsigned low = weights(0, p), high = weights(4, p);
-    unsigned r[RUN];
-#pragma unroll
-    for (int v = 0; v < RUN; ++v) {
-        const int sum = dot_of_bytes(four.low[v], low, dot_of_bytes(four.high[v], high, start));
-        const int quotient = __float_as_int(fmaf(__int_as_float(sum) - MAGIC_FLOAT, 1.f / p, MAGIC_FLOAT));
-        r[v] = (unsigned)sum - (unsigned)quotient * p;  // the last byte of MAGIC is 0
-    }
-    return last_bytes(r);
+    const int start = magic - nearest(power_of_two(63, p) * factor % p, p);
+    constexpr unsigned low = weights(0, p, factor), high = weights(4, p, factor);
+    return dot_of_bytes(four.low[v], low, dot_of_bytes(four.high[v], high, start));
 }
 
-// Store the residues modulo the first `count` numbers, `distance` words apart.
-template <int t = 0> __device__ __forceinline__ void store_residues(const Four& four, int count, unsigned* to, long long distance)
+// The residue of a sum with MAGIC added.
+template <int p> __device__ __forceinline__ unsigned modulo(int sum)
+{
+    const int quotient = __float_as_int(fmaf(__int_as_float(sum) - MAGIC_FLOAT, 1.f / p, MAGIC_FLOAT));
+    return (unsigned)sum - (unsigned)quotient * p;  // the last byte of MAGIC is 0
+}
+
+// Store the residues modulo the first `count` numbers, layers of `distance` words.
+template <bool IS_B, int t = 0>
+__device__ __forceinline__ void store_residues(const Four (&four)[PARTS], int count, unsigned* to, long long distance)
 {
     if constexpr (t < MOST) {
         if (t >= count) return;
-        *to = residues_of<t>(four);
-        store_residues<t + 1>(four, count, to + distance, distance);
+        constexpr int p = P[t];
+        unsigned r[PARTS][RUN];
+#pragma unroll
+        for (int v = 0; v < RUN; ++v) {
+            const int x = sum_of<p, 1>(four[0], v, MAGIC);
+            if constexpr (PARTS == 1) r[0][v] = modulo<p>(x);
+            else {
+                const int y = sum_of<p, ROOT[t]>(four[PARTS - 1], v, 0);
+                r[IS_B][v] = modulo<p>(x + y), r[!IS_B][v] = modulo<p>(x - y);
+            }
+        }
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) to[part * distance] = last_bytes(r[part]);
+        store_residues<IS_B, t + 1>(four, count, to + PARTS * distance, distance);
     }
 }
 
@@ -111,7 +133,7 @@ template <bool IS_WIDE> __device__ __forceinline__ void load(const T* from, int 
     }
 }
 
-// A or B.
+// A or B; k is that of a line.
 struct Operand {
     const T* x;
     int ld, vectors, k;
@@ -129,20 +151,22 @@ __device__ __forceinline__ void take_rows(const Operand& of, int block, int widt
     const int across = (width + THREADS * RUN - 1) / (THREADS * RUN);
     const int p = (block % across * THREADS + (int)threadIdx.x) * RUN, first = block / across * ROWS;
     const bool exists = p < width;  // for all of a warp or for none
-    double values[ROWS][RUN], norm[ROWS], mean[ROWS];
+    double values[ROWS][PARTS][RUN], norm[ROWS], mean[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {  // all loads first: what they wait for is long
         const int i = min(first + r, of.vectors - 1);
         norm[r] = of.norms[i], mean[r] = PROVES ? of.means[i] : 0;
-        load<IS_WIDE>(of.x + (long long)i * of.ld + p, of.k - p, values[r]);
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part)
+            load<IS_WIDE>(of.x + (long long)i * of.ld + part * of.k + p, of.k - p, values[r][part]);
     }
     if (BALANCED)
 #pragma unroll
         for (int v = 0; v < RUN; ++v) {
             const double factor = p + v < of.k ? factor_of(grades, p + v, of.sign) : 0;
-            for (int r = 0; r < ROWS; ++r) values[r][v] *= factor;
+            for (int r = 0; r < ROWS; ++r) values[r][0][v] *= factor;
         }
-    const int count = moduli_for(*look, of.k);
+    const int count = moduli_for(*look, PARTS * of.k);
     if (count == 0) return;
     const double bits = half_bits(count);
     unsigned found = 0;  // of vector number `lane`
@@ -150,16 +174,19 @@ __device__ __forceinline__ void take_rows(const Operand& of, int block, int widt
     for (int r = 0; r < ROWS; ++r) {
         const int i = first + r, e = exponent_for(norm[r], bits);
         const double least = share_of(count) * mean[r];
-        Four four;
+        Four four[PARTS];
         unsigned mine = 0;
 #pragma unroll
-        for (int v = 0; v < RUN; ++v) four.set(v, values[r][v], two_to(e)), mine += fabs(values[r][v]) >= least;
+        for (int part = 0; part < PARTS; ++part)
+#pragma unroll
+            for (int v = 0; v < RUN; ++v)
+                four[part].set(v, values[r][part][v], two_to(e)), mine += fabs(values[r][part][v]) >= least;
         const long long row = PERMUTES ? neighbour(i) : i;
         unsigned* to = of.out + (row * width + p) / 4;
         const long long layer = (long long)of.all_vectors * width / 4;
         if (exists && i < of.vectors) {
-            store_residues(four, count, to, layer);
-            if (CERTIFIES) to[MOST * layer] = sizes_of(values[r], of.extents[i].unit);
+            store_residues<PERMUTES>(four, count, to, layer);
+            if (CERTIFIES) to[MOST * layer] = sizes_of(values[r][0], of.extents[i].unit);
         }
         if (PROVES) {
             const unsigned sum = sum_of_lanes(mine);
@@ -196,11 +223,11 @@ __device__ __forceinline__ void take_columns(const Operand& of, int block, int w
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
         const int place = warp * TURNS + turn;
-        Four four;
+        Four four[PARTS];  // one part: planes lie along k
 #pragma unroll
-        for (int v = 0; v < RUN; ++v) four.set(v, values[turn][v], two_to(e)), found += fabs(values[turn][v]) >= least;
+        for (int v = 0; v < RUN; ++v) four[0].set(v, values[turn][v], two_to(e)), found += fabs(values[turn][v]) >= least;
         unsigned* to = tile + lane * PITCH + place;
-        store_residues(four, count, to, SIDE * PITCH);
+        store_residues<PERMUTES>(four, count, to, SIDE * PITCH);
         if (CERTIFIES) to[MOST * SIDE * PITCH] = sizes_of(values[turn], j < of.vectors ? of.extents[j].unit : 0);
     }
     if (PROVES) of_warps[warp][lane] = found;
@@ -252,5 +279,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
     __syncthreads();
     if (!is_last) return;
     publish();
-    decide(look, large_a, m, large_b, n, k, moduli);
+    decide(look, large_a, m, large_b, n, PARTS * k, moduli);
 }

@@ -19,6 +19,7 @@ class ResidueProduct(NamedTuple):
     problem : Problem
         Its scalars.
     a, b, c, out : Matrix
+        Of complex numbers a and b are planes (`_complex.planes`), both lines of a vector as one.
     m, n, k : int
     """
 
@@ -30,6 +31,16 @@ class ResidueProduct(NamedTuple):
     m: int
     n: int
     k: int
+
+    @property
+    def parts(self) -> int:
+        """Of a number: 2 of complex ones."""
+        return 1 + self.problem.is_complex
+
+    @property
+    def line(self) -> int:
+        """Elements of a line of a vector, of which it has one for each part: of planes with the zeros beyond k."""
+        return self.a.ld // 2 if self.problem.is_complex else self.k
 
     def columns(self, first: int, count: int) -> ResidueProduct:
         """Return the product of some columns."""

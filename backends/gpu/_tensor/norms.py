@@ -18,7 +18,7 @@ def largest_dot(problem: Problem, operands: Operands) -> float:
     """
     if problem.pairs == 0:
         return 0.0
-    alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
+    alpha = 1.0 if problem.alpha is None else float(abs(problem.alpha))
     of_a, of_b = (_largest_norm(x, axis) for x, axis in ((operands.a, -1), (operands.b, -2)))
     return alpha * of_a * of_b if np.isfinite(alpha) else 0.0
 
@@ -32,7 +32,7 @@ def cut_off(problem: Problem, operands: Operands) -> float:
     """
     narrow = row_of(problem.input_dtype)
     least = 2.0**narrow.exponent if narrow.digits and narrow.itemsize == 2 else 0.0
-    alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
+    alpha = 1.0 if problem.alpha is None else float(abs(problem.alpha))
     if not least or problem.pairs == 0 or not np.isfinite(alpha):
         return 0.0
     sizes = [np.abs(np.where(np.isfinite(x), x, 0).astype(np.float64)) for x in (operands.a, operands.b)]
@@ -43,6 +43,6 @@ def cut_off(problem: Problem, operands: Operands) -> float:
 
 def _largest_norm(x: np.ndarray, axis: int) -> float:
     """Return the largest Euclidean norm of the rows (axis -1) or columns (-2) of `x`, of all matrices of a batch."""
-    finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
-    largest = float(np.abs(finite).max())  # squares of scaled values do not overflow
+    finite = np.abs(np.where(np.isfinite(x), x, 0)).astype(np.float64)
+    largest = float(finite.max())  # squares of scaled values do not overflow
     return largest * float(np.sqrt(((finite / (largest or 1)) ** 2).sum(axis=axis).max()))

@@ -26,12 +26,15 @@ MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 
 KERNEL = TmaKernel("tensor_core_s8", STAGE_STEPS["int8"], TILE_COLUMNS["int8"], has_stores=True)
 BYTES = np.dtype(np.uint8).name
 
-# Most steps of k of a launch: greater sums have no exact quotient (BITS in tensor_core_s8.cu). A multiple of a row.
+# The same of complex numbers: -1 is a square modulo each, since all of its prime factors are 1 modulo 4.
+SPLIT_MODULI = (241, 233, 229, 221, 205, 197, 193, 181, 173, 157, 149, 137, 113, 109, 101, 97, 89)
+
+# Most steps of k of a launch: greater sums have no exact quotient (bits_of in tensor_core_s8.cu). A multiple of a row.
 LONGEST = 1 << 16
 
 
 class Residues(NamedTuple):
-    """Stacks of matrices of bytes, a layer for each modulus, in the memory of the GPU.
+    """Stacks of matrices of bytes, one or two layers for each modulus, in the memory of the GPU.
 
     Attributes
     ----------
@@ -45,8 +48,11 @@ class Residues(NamedTuple):
     count : Place
         An int32: how many moduli are computed, at most `most`. Read when the kernel runs; 0: nothing is computed.
     most : int
-        Layers of each stack, at most ``len(MODULI)``.
+        Layers of each stack, at most as many as `moduli` are for.
     m, n, k : int
+    moduli : tuple of int
+    each : int
+        Layers of one modulus, which follow each other.
     """
 
     a: Place
@@ -57,6 +63,8 @@ class Residues(NamedTuple):
     m: int
     n: int
     k: int
+    moduli: tuple[int, ...] = MODULI
+    each: int = 1
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -90,13 +98,13 @@ def add_residue_products(program: Program, plan: Plan, residues: Residues) -> No
         With the options ``cluster``, ``group`` and ``blocks``.
     residues : Residues
     """
-    a, b, c, count, most, m, n, k = residues
+    a, b, c, count, most, m, n, k, *_ = residues
     width, columns, rows_of_b = width_of(k), columns_of(n), plan.launch.bn // int(plan.options["cluster"])
     out = Matrix(c, columns)
-    moduli = ", ".join(map(str, MODULI))
+    moduli = ", ".join(str(p) for p in residues.moduli for _ in range(residues.each))
+    kind = {"C_TYPE": "unsigned char", "DIGITS": 1, "MODULI": moduli, "LAYERS_EACH": residues.each}
     for first in range(0, k, LONGEST):
         steps = min(k - first, LONGEST)
-        macros = {"C_TYPE": "unsigned char", "DIGITS": 1, "MODULI": moduli, "ACCUMULATE": first > 0}
         map_a, map_b = (
             TensorMap(
                 place._replace(offset=place.offset + first), rows, steps, width, box, KERNEL.bk, BYTES,
@@ -104,5 +112,6 @@ def add_residue_products(program: Program, plan: Plan, residues: Residues) -> No
             )
             for place, rows, box in ((a, m, TILE_ROWS), (b, columns, rows_of_b))
         )  # fmt: skip
+        macros = as_defines({**kind, "ACCUMULATE": first > 0})
         product = Product(Matrix(a, width), Matrix(b, width), out, m, columns, steps, Form.ANY, False, count)
-        add_tma(program, plan, KERNEL, as_defines(macros), (map_a, map_b), product, np.uint32(1), width=16, layers=most)
+        add_tma(program, plan, KERNEL, macros, (map_a, map_b), product, np.uint32(1), width=16, layers=most)

@@ -6,11 +6,12 @@
 //              A_i B_j over i + j = s, C = sum of 256^s S_s, and what s >= D adds is a multiple of 256^D. Horner's rule,
 //              from the greatest s down, keeps the sums of a tile in registers. For D = 8, C is a stack of int32: first the
 //              sum over s = 7 .. 4, of 256^(s - 4) S_s, then S_3, S_2, S_1, S_0 (join.cu adds them).
-//   MODULI     a list of numbers p_t from 173 to 256; DIGITS is 1. A and B are stacks, and the result is a stack of bytes
+//   MODULI     a list of numbers p_t from 65 to 256; DIGITS is 1. A and B are stacks, and the result is a stack of bytes
 //
 //                  C_t := (A_t B_t) mod p_t, or (C_t + A_t B_t) mod p_t     in 0 .. p_t, where p_t stands for 0
 //
-//              of as many layers as an int32 in GPU memory says when the kernel runs (`given`); 0: it returns at once.
+//              of as many layers, times LAYERS_EACH, as an int32 in GPU memory says when the kernel runs (`given`); 0: it
+//              returns at once.
 //              Columns of B are permuted in each 64 (neighbours.cuh), so that the 16 sums of a thread are neighbours.
 //
 //   EDGE_LINES  more than 0: the last rows and columns of C, up to so many of each, are not the tiles' work. m and n do not count
@@ -67,7 +68,7 @@ __device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Re
 constexpr int BYTES_A = BM * ROW_BYTES;
 
 #ifdef MODULI
-__device__ __forceinline__ int count_layers(const float* given) { return *(const int*)given; }
+__device__ __forceinline__ int count_layers(const float* given) { return *(const int*)given * LAYERS_EACH; }
 __device__ __forceinline__ int count_terms(int) { return 1; }
 __device__ __forceinline__ Layers layers_of(int layer, int) { return Layers{layer, layer}; }
 __device__ __forceinline__ bool is_shifted(int, int) { return false; }
@@ -119,17 +120,18 @@ __device__ __forceinline__ void begin_step(int* sums, unsigned tile, int part, b
 }
 
 #ifdef MODULI
-constexpr int BITS = 38;  // of the reciprocals: right for sums of up to 65536 products and a byte
+// Bits of the reciprocals: right for sums of up to 65536 products and a byte, of residues of a size up to p / 2.
+__device__ __forceinline__ int bits_of(int p) { return p < 128 ? 37 : 38; }
 __constant__ int moduli[] = {MODULI};
 
 // Four sums modulo p, a byte each, on top of the bytes of `before`
-__device__ __forceinline__ unsigned residues_of(const int* sums, const int (&at)[4], int p, int reciprocal, unsigned before)
+__device__ __forceinline__ unsigned residues_of(const int* sums, const int (&at)[4], int p, int reciprocal, int shift, unsigned before)
 {
     unsigned word = 0;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
         const int x = sums[at[e]] + (int)(before >> 8 * e & 255u);
-        word |= (unsigned)(x - (__mulhi(x, reciprocal) >> (BITS - 32)) * p & 255) << 8 * e;
+        word |= (unsigned)(x - (__mulhi(x, reciprocal) >> shift) * p & 255) << 8 * e;
     }
     return word;
 }
@@ -143,7 +145,7 @@ __device__ __forceinline__ void store(void*, const int* sums, unsigned, unsigned
                                       int layer)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int p = moduli[layer], reciprocal = (int)(((1LL << BITS) + p - 1) / p);
+    const int p = moduli[layer], bits = bits_of(p), reciprocal = (int)(((1LL << bits) + p - 1) / p);
 #pragma unroll
     for (int run = 0; run < BN / 64; ++run)
 #pragma unroll
@@ -155,7 +157,7 @@ __device__ __forceinline__ void store(void*, const int* sums, unsigned, unsigned
 #pragma unroll
             for (int u = 0; u < 4; ++u) {
                 const int first = run * 32 + 8 * u + 2 * half;
-                x.x[u] = residues_of(sums, {first, first + 1, first + 4, first + 5}, p, reciprocal, x.x[u]);
+                x.x[u] = residues_of(sums, {first, first + 1, first + 4, first + 5}, p, reciprocal, bits - 32, x.x[u]);
             }
             *to = x;
         }

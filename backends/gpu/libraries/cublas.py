@@ -5,13 +5,14 @@
     float16, bfloat16 sums in float32; beside subnormal operands see `extra_error`
     int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
     float32 to float64  both operands are widened first, as part of the product
+    complex64, complex128  four products of parts, ordinary rounding; `gpu-cublas-3m`: three, of their sums
 
 Other operands are taken as they lie, by rows or by columns.
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
 Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch.
 
-Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx.
+Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx, cublasCgemm3m, cublasZgemm3m.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu.libraries._cublas import bind, missing
-from harness.dtypes import TABLE, dtype_name
+from harness.dtypes import TABLE, dtype_name, is_exact
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -38,7 +39,8 @@ from harness.tuning.gpu.batches import cublas_is_behind, is_at_once
 _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 _TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
-_ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER}
+_ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER, "complex64": _FLOAT, "complex128": _DOUBLE}
+_THREE_PRODUCTS = {"complex64": "cublasCgemm3m", "complex128": "cublasZgemm3m"}
 
 # cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
@@ -52,10 +54,11 @@ class Cublas(Rung):
     idea = "the vendor's library, in full precision: what every rung below is measured against"
     source = "NVIDIA cuBLAS, cublasGemmEx with CUBLAS_COMPUTE_32F, 64F, 32I"
     project = "cuBLAS"
-    takes = Rung.takes | {"mixed"}
+    takes = Rung.takes | {"mixed", "complex"}
     most_dimensions = 1
     widens = True
     uses_tf32: ClassVar[bool] = False
+    uses_three_products: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         """Say whether there is a GPU, and cuBLAS."""
@@ -65,9 +68,11 @@ class Cublas(Rung):
         """Decline every semiring but plus_times, integers but int8, and int8 whose rows are not aligned."""
         if not problem.semiring.is_ordinary:
             return "cuBLAS computes plus_times only"
-        if dtype_name(problem.input_dtype) not in _TYPES or (problem.dtype.kind != "f" and not problem.is_mixed):
-            return "cuBLAS takes floats, and int8 with sums in int32"
-        is_scaled = problem.is_mixed and problem.alpha is not None and problem.dtype.kind == "f"
+        if dtype_name(problem.input_dtype) not in _TYPES or (is_exact(problem.dtype) and not problem.is_mixed):
+            return "cuBLAS takes floats, complex numbers, and int8 with sums in int32"
+        if problem.is_complex and problem.is_mixed:
+            return "cuBLAS sums complex numbers in their own precision"
+        is_scaled = self.scales_sums(problem) and problem.alpha is not None and not is_exact(problem.dtype)
         if is_scaled and not (np.isfinite(problem.alpha) and problem.alpha):
             return "an infinite alpha makes NaN of sums that are zero, and cuBLAS zeros of all sums by one of 0"
         if is_widened(problem):
@@ -79,6 +84,10 @@ class Cublas(Rung):
     def reads_columns(self, plan: Plan) -> frozenset[str]:
         """Return A and B: the library transposes them."""
         return frozenset("ab")
+
+    def scales_sums(self, problem: Problem) -> bool:
+        """Return whether the library multiplies by alpha."""
+        return problem.is_mixed or problem.is_complex
 
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return 1: the library knows batches of every size; 0 where operands are turned or widened one by one."""
@@ -104,10 +113,11 @@ class Cublas(Rung):
         if dtype_name(problem.input_dtype) == "int8":  # by rows of B it takes three times as long
             stacks = add_digits(program, product, 1)
             places, lds, by_columns = ((x.place for x in stacks), tuple(x.width for x in stacks), (False, True))
-        alpha = problem.alpha if problem.is_mixed and problem.alpha is not None else problem.dtype.type(1)
+        alpha = problem.alpha if self.scales_sums(problem) and problem.alpha is not None else problem.dtype.type(1)
         gemm = Gemm(
             problem.m, problem.n, problem.k, *lds, out.ld, dtype_name(problem.input_dtype), dtype_name(problem.dtype),
             alpha.item(), int(problem.accumulate), self.uses_tf32, by_columns,
+            uses_three_products=self.uses_three_products,
         )  # fmt: skip
         if product.batch:
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
@@ -115,7 +125,32 @@ class Cublas(Rung):
 
 
 def _is_one_by_one(problem: Problem) -> bool:
-    return dtype_name(problem.input_dtype) == "int8" or is_widened(problem)
+    begins = problem.is_complex and (problem.accumulate or problem.k == 0)  # by a launch that knows no batch
+    return dtype_name(problem.input_dtype) == "int8" or is_widened(problem) or begins
+
+
+class CublasThreeProducts(Cublas):
+    """The vendor's library by three real products in place of four."""
+
+    name = "gpu-cublas-3m"
+    step = 91
+    idea = "the vendor's library by three products of parts and of their sums: a quarter less work, a weaker bound"
+    source = "NVIDIA cuBLAS, cublasCgemm3m, cublasZgemm3m; error: Higham (1992)"
+    takes = Rung.takes - {"batch"} | {"complex"}
+    uses_three_products = True
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline all but complex numbers."""
+        return super().declines(problem) or (None if problem.is_complex else "it multiplies complex numbers alone")
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return True: its error is bounded by norms alone."""
+        return True
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return six roundings of each term, of the largest norms of a row and of a column (see cpu-three-m)."""
+        problem = plan.problem
+        return 3 * (problem.k + 8) * float(np.finfo(problem.dtype).eps) * largest_dot(problem, operands)
 
 
 class CublasTf32(Cublas):
@@ -149,7 +184,8 @@ class Gemm(NamedTuple):
         Leading dimensions, in elements.
     operand_dtype, dtype : str
         Of A and B; and of alpha, beta, the sums and the result.
-    alpha, beta : float or int
+    alpha : number
+    beta : int
     uses_tf32 : bool
         Whether float32 operands are rounded to TF32 first.
     by_columns : (bool, bool)
@@ -158,6 +194,8 @@ class Gemm(NamedTuple):
         Of a batch; 0: there is none.
     steps : (int, int, int)
         Distances of the matrices of a batch, in elements: of A, of B and of the output.
+    uses_three_products : bool
+        Whether complex numbers are multiplied so.
     """
 
     m: int
@@ -168,12 +206,13 @@ class Gemm(NamedTuple):
     ldc: int
     operand_dtype: str
     dtype: str
-    alpha: float | int
-    beta: float | int
+    alpha: complex
+    beta: int
     uses_tf32: bool
     by_columns: tuple[bool, bool] = (False, False)
     products: int = 0
     steps: tuple[int, int, int] = (0, 0, 0)
+    uses_three_products: bool = False
 
     def load(self) -> Callable[..., None]:
         """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
@@ -187,6 +226,10 @@ class Gemm(NamedTuple):
         x, y, z = (ctypes.c_void_p() for _ in range(3))
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
         shape = of_b, of_a, self.n, self.m, self.k
+        if self.uses_three_products:
+            routine = _THREE_PRODUCTS[self.dtype]
+            given = *shape, alpha, x, self.ldb, y, self.lda, beta, z, self.ldc
+            return bind(routine, "compute the product", given, (y, x, z))
         if self.products:
             step_a, step_b, step_c = map(ctypes.c_longlong, self.steps)
             arguments: tuple[Any, ...] = (

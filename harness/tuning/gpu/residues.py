@@ -58,6 +58,18 @@ NUMBERS = {
     "float32": ResidueNumbers(
         24, (6, 7, 8), 7, 8, {6: 0.0, 7: 12.0, 8: 1200.0}, {6: 1 / 4, 7: 1 / 8, 8: 1 / 32}, 51e12
     ),
+    # Moduli of complex numbers are smaller. Limits are those of the real numbers with about as many bits, times what
+    # they have more or less.
+    "complex128": ResidueNumbers(
+        53,
+        (14, 15, 16, 17),
+        15,
+        17,
+        {14: 0.0, 15: 5.5, 16: 380.0, 17: 1600.0},
+        {14: 1 / 4, 15: 1 / 4, 16: 1 / 16, 17: 1 / 64},
+        52e12,
+    ),
+    "complex64": ResidueNumbers(24, (7, 8), 7, 8, {7: 7.3, 8: 650.0}, {7: 1 / 8, 8: 1 / 32}, 53e12),
 }
 
 # Rates of an H200, for the rule from which shapes on residues pay: int8 tensor cores [operations/s], the passes
@@ -72,7 +84,11 @@ def pays(problem: Problem) -> bool:
     """Return whether products of that shape are faster by residues modulo the fewest numbers than natively."""
     m, n, k, size = problem.m, problem.n, problem.k, problem.dtype.itemsize
     numbers = NUMBERS[dtype_name(problem.dtype)]
+    # Complex numbers have two layers a modulus, which multiply half as many terms as their four real products, and a
+    # pass more over the operands.
+    parts = 1 + problem.is_complex
     count = numbers.fewest
-    saved = problem.operations * (1 / numbers.native_rate - count / INT8_RATE)
-    passes = (m * k + k * n) * (2 * size + count) + m * n * (size + 2 * count)
+    saved = problem.operations * (1 / numbers.native_rate - count / parts / INT8_RATE)
+    layers = parts * count
+    passes = (m * k + k * n) * (2 * parts * size + layers) + m * n * (size + 2 * layers)
     return saved >= passes / PASS_RATE + LAUNCHES

@@ -1,0 +1,1 @@
+"""Complex matrices as planes of their real and imaginary parts, and back."""

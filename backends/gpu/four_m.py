@@ -1,0 +1,72 @@
+"""Complex products by four real ones on a GPU: one real product of planes by another backend, between two passes.
+
+    split      A and B as planes: each row of A, and each column of B, is two lines of real numbers       planes.cu
+    multiply   2m x k by k x 2n, real, by the base
+    join       D from the four products of each pair of vectors, and C                                    planes.cu
+
+It is the 4m method of BLIS with its four products side by side. No term is computed twice, so a base with r operations
+a second makes as many complex ones, but for the passes over n^2 elements. alpha and conjugates cost nothing there.
+
+Source: Van Zee and Smith, "Implementing High-performance Complex Matrix Multiplication via the 3m and 4m Methods" (2017).
+"""
+
+from __future__ import annotations
+
+from backends.gpu._base.backend import GpuBackend
+from backends.gpu._complex.planes import ComplexProduct, add_join, add_split, real_problem
+from backends.gpu._program.program import Matrix, Program
+from harness.composite import Composite
+from harness.errors import PlanError
+from harness.machine import Machine, detect
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning.static_order import AUTO_FIRST_ON_GPU
+
+
+class FourProducts(Composite, GpuBackend):
+    """One real product of stacked parts."""
+
+    name = "gpu-four-m"
+    step = 72
+    idea = "a complex product as one real product of twice as many rows and columns, around another backend of the GPU"
+    source = "Van Zee and Smith (2017), the 4m method"
+    base_family = "gpu-"
+    takes = frozenset({"complex", "conjugate", "mixed", "batch", "device arrays"})
+    takes_columns = frozenset({"a", "b", "c", "out"})
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline all but complex numbers over plus_times."""
+        if not problem.is_complex:
+            return "it multiplies complex numbers alone"
+        return None if problem.semiring.is_ordinary else "it computes plus_times alone"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose the base of the real product."""
+        return Plan(problem, 1, None, {"base": self.choose_base(real_problem(problem.of_one()), AUTO_FIRST_ON_GPU)})
+
+    def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
+        """Return the launches of the whole product; c precedes out if there is one."""
+        problem, program = plan.problem, Program()
+        if problem.m == 0 or problem.n == 0:
+            return program
+        product = ComplexProduct.of(problem, a, b, c_and_out[0], c_and_out[-1])
+        if problem.k == 0:
+            add_join(program, product, None)
+            return program
+        planes = add_split(program, product)
+        real = planes.problem
+        base = self.find_base(plan.options["base"], real)
+        if not isinstance(base, GpuBackend) or base.loosens(real):
+            raise PlanError(
+                f"{self.name}: this base makes no part of a program, or rounds operands",
+                expected="a rung of the GPU, or gpu-cublas",
+                got=f"base={base.name!r}",
+            )
+        products = Matrix(program.reserve("products", real.m * real.n, real.dtype), real.n)
+        part = base.program(base.plan(real, detect()), planes.a, planes.b, products)
+        program.steps += part.steps
+        program.scratch |= part.scratch
+        program.zeroed |= part.zeroed
+        program.alike = part.alike
+        add_join(program, product, products.place)
+        return program

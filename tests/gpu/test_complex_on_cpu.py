@@ -1,0 +1,227 @@
+"""Complex products of GPUs, executed: by four real ones around each base, and by residues with two layers a modulus."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from backends.gpu._base import backend as gpu_backend
+from backends.gpu._residues.moduli import root_of, table
+from backends.gpu._tensor import residue_product
+from backends.gpu._tensor.residue_product import SPLIT_MODULI
+from harness import gemm, herk
+from harness.api.remembered import repeats
+from harness.errors import PlanError
+from harness.interface import prepare
+from harness.machine import detect
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.proof.verify import verify
+from harness.tuning.gpu import residues as tuning
+from tests.gpu.host_gpu import install
+from tests.gpu.host_kernels import BY_THE_SHIM
+from tests.gpu.on_cpu import RUNGS
+from tests.gpu.residue_products import ByteProducts, compute
+
+pytestmark = BY_THE_SHIM
+
+OFF = {"gate": "off", "moduli": 15}
+
+
+@pytest.fixture
+def bytes_by_numpy(on_the_cpu, monkeypatch):
+    monkeypatch.setattr(gpu_backend, "GpuExecution", ByteProducts)
+
+
+def test_pairs_of_residues_multiply_as_complex_numbers(rng):
+    assert all(np.gcd(p, q) == 1 for p, q in itertools.combinations(SPLIT_MODULI, 2))
+    for p in SPLIT_MODULI:
+        s = root_of(p)
+        re, im, u, v = (int(x) for x in rng.integers(-(2**62), 2**62, 4))
+        plus, minus = (re + s * im) * (u + s * v) % p, (re - s * im) * (u - s * v) % p
+        assert (plus + minus - 2 * (re * u - im * v)) % p == 0
+        assert (plus - minus - 2 * s * (re * v + im * u)) % p == 0
+
+
+@pytest.mark.parametrize("part", ("re", "im"))
+@pytest.mark.parametrize("count", tuning.NUMBERS["complex128"].counts)
+def test_sums_of_two_bytes_times_upper_weights_are_exact(count, part):
+    x = table(count, part)
+    grain = min(int(u) & -int(u) for u in x.upper if u)
+    assert sum(2 * 255 * int(u) for u in x.upper) < grain << 53
+    assert 2 ** (2 * x.half_bits + 1) < x.product
+
+
+@pytest.mark.parametrize("dtype", ("complex64", "complex128"))
+@pytest.mark.parametrize("layout", ("CCC", "FFC", "CFF", "FCF"))
+def test_residues_in_any_layout(layout, dtype, bytes_by_numpy):
+    for moduli in tuning.NUMBERS[dtype].counts:
+        compute((19, 70, 35), dtype=dtype, layout=layout, gate="off", moduli=moduli)
+    scalars = {"accumulate": True, "alpha": 2.5 - 1j, "beta": -0.5j}
+    for conjugate in ("a", "b", "ab"):
+        compute((19, 70, 35), dtype=dtype, layout=layout, conjugate=conjugate, **scalars, gate="off")
+
+
+def whole_numbers(operands):
+    for x in (operands.a, operands.b):
+        x.real[...], x.imag[...] = np.rint(100 * x.real), np.rint(100 * x.imag)
+
+
+@pytest.mark.parametrize("size", ((1, 1, 1), (2, 65, 128), (17, 64, 129), (33, 31, 127), (3, 130, 1030)))
+def test_sizes_around_every_edge_are_exact_in_whole_numbers(size, bytes_by_numpy):
+    operands, result, _ = compute(size, whole_numbers, dtype="complex128", gate="off")
+    assert (result == operands.a @ operands.b).all()
+
+
+def test_products_too_long_for_one_launch_and_panels_of_columns(bytes_by_numpy, monkeypatch):
+    monkeypatch.setattr(residue_product, "LONGEST", 128)
+    operands, result, _ = compute((9, 140, 300), whole_numbers, dtype="complex128", gate="off", panel=64)
+    assert (result == operands.a @ operands.b).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "change", "chosen"),
+    [
+        ("complex128", "normal", 15),
+        ("complex64", "normal", 7),
+        ("complex128", "real", 0),  # half of all elements are zeros: nothing is proven
+        ("complex128", "wide", 0),
+        ("complex64", "nan", 0),
+        ("complex128", "infinite", 0),
+    ],
+)
+def test_gate_chooses_by_the_values(dtype, change, chosen, bytes_by_numpy, monkeypatch, rng):
+    monkeypatch.setattr(ByteProducts, "has_native", dtype == "complex64")
+
+    def fill(operands):
+        for x in (operands.a, operands.b):
+            x.real[...], x.imag[...] = rng.standard_normal(x.shape), rng.standard_normal(x.shape) * (change != "real")
+        if change == "wide":
+            operands.a *= np.exp2(rng.integers(-40, 40, operands.a.shape))
+        if change in ("nan", "infinite"):
+            operands.a[3, 5] = {"nan": np.nan, "infinite": complex(1, np.inf)}[change]
+
+    size = (24, 20, 3000) if chosen else (13, 20, 200)
+    for options in ({"layout": "CCC"}, {"layout": "FCF", "alpha": 1j, "accumulate": True, "beta": 2.0, "conjugate": "b"}):
+        _, _, execution = compute(size, fill, dtype=dtype, **options)
+        assert execution.found("moduli")[0] == chosen
+
+
+def test_without_terms_there_is_c_alone(bytes_by_numpy):
+    compute((3, 4, 0), dtype="complex64", accumulate=True, beta=2j)
+    compute((3, 4, 0), dtype="complex128")
+
+
+def test_what_bounds_single_elements_is_of_real_numbers(bytes_by_numpy):
+    with pytest.raises(PlanError, match="neither certified nor balanced"):
+        compute((3, 4, 5), dtype="complex128", gate="certified")
+
+
+# ------------------------------------------------------------------------------- whole calls, by the libraries too
+
+BASES = ("gpu-naive", "gpu-tiled", "gpu-tuned", "gpu-cublas")
+LAYOUTS = ("CCC", "FFC", "CFF", "FCF")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Return a GPU that the host plays, on which nothing is remembered."""
+    repeats.forget()
+    yield install(monkeypatch)
+    repeats.forget()
+
+
+def call(name, size, change=lambda operands: None, base=None, **kind):
+    """Compute twice by a backend, and prove it right."""
+    problem = Problem(*size, **kind)
+    operands = Operands.generate(problem, sum(size))
+    change(operands)
+    backend = RUNGS[name]
+    plan = backend.plan(problem, detect()).override({"base": base} if base else {})
+    product = prepare(backend, plan, operands)
+    for _ in range(2):
+        operands.out[...] = 77
+        result = product.run_once()
+        verify(problem, operands, result, seed=1, extra_error=backend.extra_error(plan, operands))
+    return operands, result
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_four_real_products_by_any_base_in_any_layout(base, gpu):
+    for layout in LAYOUTS:
+        call("gpu-four-m", (19, 37, 21), base=base, dtype="complex128", layout=layout)
+    for layout, conjugate in itertools.product(LAYOUTS, ("a", "b", "ab")):
+        kind = {"dtype": "complex64", "alpha": 2.5 - 1j, "beta": -0.5j, "accumulate": True}
+        call("gpu-four-m", (9, 34, 40), base=base, layout=layout, conjugate=conjugate, **kind)
+
+
+def test_host_arrays_by_columns_come_back_from_rows(gpu):
+    call("gpu-ozaki", (20, 30, 40), dtype="float64", layout="CCF")
+    call("gpu-ozaki", (20, 30, 40), dtype="complex128", layout="CFF", accumulate=True, beta=1j)
+
+
+def test_wide_sums_of_narrow_operands(gpu):
+    kind = {"dtype": "complex128", "operand_dtype": "complex64", "alpha": 1j, "conjugate": "a", "layout": "FCC"}
+    call("gpu-four-m", (9, 10, 33), base="gpu-tiled", **kind)
+
+
+def test_parts_are_those_of_four_products(gpu):
+    def special(operands):
+        operands.a[0, 0], operands.a[1, 1], operands.b[2, 3] = complex(np.inf, 1), complex(0, np.nan), complex(-0.0, -0.0)
+
+    with np.errstate(invalid="ignore"):
+        call("gpu-four-m", (5, 6, 7), special, "gpu-naive", dtype="complex128")
+
+
+@pytest.mark.parametrize("name", ("gpu-four-m", "gpu-cublas", "gpu-ozaki"))
+def test_small_and_empty_sizes_with_and_without_c(name, gpu):
+    base = "gpu-naive" if name == "gpu-four-m" else None
+    for size in itertools.product((0, 1, 2), repeat=3):
+        call(name, size, base=base, dtype="complex64", accumulate=True, beta=1j)
+        call(name, size, base=base, dtype="complex128")
+
+
+@pytest.mark.parametrize("name", ("gpu-cublas", "gpu-cublas-3m"))
+def test_cublas_with_every_scalar_and_layout(name, gpu):
+    for dtype, layout in itertools.product(("complex64", "complex128"), LAYOUTS):
+        call(name, (9, 10, 11), dtype=dtype, layout=layout)
+        for beta in (None, 0.5j):
+            call(name, (9, 10, 11), dtype=dtype, layout=layout, alpha=1 - 2j, beta=beta, accumulate=True)
+
+
+def test_a_base_that_is_none_is_refused(gpu):
+    with pytest.raises(PlanError, match="base"):
+        call("gpu-four-m", (4, 4, 4), base="cpu-numpy", dtype="complex128")
+
+
+def complex_array(rng, *shape):
+    return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+
+
+def test_gemm_of_arrays_of_the_gpu(gpu, rng):
+    a, b, c = complex_array(rng, 9, 12), complex_array(rng, 12, 7), complex_array(rng, 9, 7)
+    on_gpu = [gpu.array(x) for x in (a, b, c)]
+    for _ in range(3):
+        np.testing.assert_allclose(gemm(*on_gpu[:2]).values, a @ b)
+        out = gpu.array(c)
+        assert gemm(*on_gpu[:2], out, alpha=2j, beta=1 - 1j, out=out) is out
+        np.testing.assert_allclose(out.values, 2j * (a @ b) + (1 - 1j) * c)
+        np.testing.assert_allclose(gemm(on_gpu[0], on_gpu[0].T, conjugate="b").values, a @ a.conj().T)
+        np.testing.assert_allclose(gemm(on_gpu[0].T, on_gpu[0], conjugate="a", backend="gpu-four-m").values, a.conj().T @ a)
+
+
+@pytest.mark.parametrize("backend", ("auto", "gpu-four-m"))
+def test_batches_of_complex_numbers(backend, gpu, rng):
+    a, b, c = complex_array(rng, 4, 3, 5, 6), complex_array(rng, 6, 7), complex_array(rng, 4, 3, 5, 7)
+    for scalars in ({}, {"c": gpu.array(c), "beta": 1j}):
+        found = gemm(gpu.array(a), gpu.array(b), backend=backend, **scalars)
+        np.testing.assert_allclose(found.values, a @ b + (1j * c if scalars else 0))
+
+
+def test_hermitian_matrices_and_triangles(gpu, rng):
+    a, b = complex_array(rng, 9, 9), complex_array(rng, 9, 4)
+    hermitian = np.tril(a, -1) + np.tril(a, -1).conj().T + np.diag(a.diagonal().real)
+    np.testing.assert_allclose(gemm(gpu.array(a), gpu.array(b), triangle="h").values, hermitian @ b)
+    symmetric = np.tril(a) + np.tril(a, -1).T
+    np.testing.assert_allclose(gemm(gpu.array(a), gpu.array(b), triangle="a").values, symmetric @ b)
+    np.testing.assert_allclose(np.tril(herk(gpu.array(a)).values), np.tril(a @ a.conj().T))
