@@ -1,4 +1,4 @@
-"""float64 products by int8 tensor cores against native ones and cuBLAS's emulation, by size and by family of data."""
+"""Products of floats and of complex numbers by int8 tensor cores against native ones, by size and by family of data."""
 
 from __future__ import annotations
 
@@ -12,26 +12,34 @@ SUBJECT, TASK = "gpu-ozaki", "experiments._parts.emulation_task:product"
 SIZES = {"smoke": (128,), "quick": (2048, 4096, 8192), "full": (1024, 2048, 4096, 4097, 8192, 16384)}
 FAMILY_SIZE = {"smoke": 128, "quick": 4096, "full": 4096}
 NORMAL = "normal"
+DTYPES = "float64", "complex128", "complex64"
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product of each size over normal data, and one of each other family."""
     products = [(n, NORMAL) for n in SIZES[preset]]
     products += [(FAMILY_SIZE[preset], family) for family in DRAWS if family != NORMAL]
-    return or_absent([_case(n, family) for n, family in products], machine, family=NORMAL)
+    cases = [_case(n, family, dtype) for dtype in DTYPES for n, family in products]
+    return or_absent(cases, machine, family=NORMAL)
 
 
-def _case(n: int, family: str) -> Case:
-    problem = Problem(n, n, n)
-    contenders = (
+def _case(n: int, family: str, dtype: str) -> Case:
+    problem = Problem(n, n, n, dtype=dtype)
+    contenders = [
         _contender(VENDOR, VENDOR),
         _contender(SUBJECT, SUBJECT),
-        _contender(f"{SUBJECT}, 15 moduli", SUBJECT, moduli=15),
         _contender(f"{SUBJECT}, by statistics", SUBJECT, gate="statistic"),
-        Contender("cuBLAS's emulation", {"backend": VENDOR, "parameters": {}, "is_vendors_emulation": True}, task=TASK),
-    )
-    axes = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": "float64", "family": family, **DEVICE}
-    return Case(axes, contenders, {"problem": problem.to_json(), "family": family, "seed": 1})
+    ]
+    if problem.is_complex:
+        contenders += [_contender(name, name) for name in ("gpu-cublas-3m", "gpu-four-m")]
+    else:
+        emulated = {"backend": VENDOR, "parameters": {}, "is_vendors_emulation": True}
+        contenders += [
+            _contender(f"{SUBJECT}, 15 moduli", SUBJECT, moduli=15),
+            Contender("cuBLAS's emulation", emulated, task=TASK),
+        ]
+    axes = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": dtype, "family": family, **DEVICE}
+    return Case(axes, tuple(contenders), {"problem": problem.to_json(), "family": family, "seed": 1})
 
 
 def _contender(label: str, backend: str, **parameters: int | str) -> Contender:
@@ -49,7 +57,7 @@ EXPERIMENT = Experiment(
             "float64 products on one GPU, normal data",
             {
                 "x": "n",
-                "where": {"family": NORMAL, "device": "gpu"},
+                "where": {"family": NORMAL, "device": "gpu", "dtype": "float64"},
                 "subject": "gpu-ozaki",
                 "place": "n",
                 "finding": "speed",
@@ -57,11 +65,25 @@ EXPERIMENT = Experiment(
             prominence=82,
         ),
         Figure(
+            "gpu_emulation_complex",
+            "lines",
+            "complex products on one GPU, normal data",
+            {
+                "x": "n",
+                "where": {"family": NORMAL, "device": "gpu", "dtype": ["complex128", "complex64"]},
+                "panels": ["dtype"],
+                "subject": "gpu-ozaki",
+                "place": "n",
+                "finding": "speed",
+            },
+            prominence=80,
+        ),
+        Figure(
             "gpu_emulation_families",
             "heatmap",
             "float64 products by family of data",
             {
-                "where": {"n": 4096, "device": "gpu"},
+                "where": {"n": 4096, "device": "gpu", "dtype": "float64"},
                 "rows": "contender",
                 "columns": "family",
                 "compares": "family",

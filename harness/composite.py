@@ -20,16 +20,20 @@ from harness.problem import Problem
 class Composite(Backend):
     """A backend whose plan names another, in the option ``base``.
 
-    A base is never a composite itself, so no two can choose each other. Every part then obeys the element-wise bound of
+    A base is no composite itself, so no two can choose each other, but for one whose parts are of another kind, which
+    it declines itself. Every part then obeys the element-wise bound of
     `harness.proof.verify`, on which a composite's own bound is built.
 
     Attributes
     ----------
     base_family : str
         Prefix of the name of a base: it decides where the operands of the parts lie.
+    is_base : bool
+        Whether it may be the base of another composite.
     """
 
     base_family: ClassVar[str] = "cpu-"
+    is_base: ClassVar[bool] = False
 
     def choose_base(self, problem: Problem, preferred: Iterable[str]) -> str:
         """Return the first of `preferred` that can compute `problem` here, else the highest step that can.
@@ -79,5 +83,5 @@ class Composite(Backend):
         return {
             backend.name: backend
             for backend in registry.able(problem, on_device="device arrays" in self.takes)
-            if backend.name.startswith(self.base_family) and not isinstance(backend, Composite)
+            if backend.name.startswith(self.base_family) and (not isinstance(backend, Composite) or backend.is_base)
         }

@@ -111,6 +111,7 @@ FLOORS = {
         "_cuda",
         "_program",
         "_passes",
+        "_complex",
         "_simt _tensor",
         "_paths _sequences",
         "_base",

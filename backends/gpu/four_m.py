@@ -31,6 +31,7 @@ class FourProducts(Composite, GpuBackend):
     idea = "a complex product as one real product of twice as many rows and columns, around another backend of the GPU"
     source = "Van Zee and Smith (2017), the 4m method"
     base_family = "gpu-"
+    is_base = True  # its parts are real
     takes = frozenset({"complex", "conjugate", "mixed", "batch", "device arrays"})
     takes_columns = frozenset({"a", "b", "c", "out"})
 

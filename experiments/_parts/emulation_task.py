@@ -47,31 +47,50 @@ _GRADES = 20  # binary orders by which "graded" columns of A grow and rows of B 
 
 
 def fill(family: str, operands: Operands, seed: int) -> None:
-    """Fill A and B with data of `family`."""
+    """Fill A and B with data of `family`, and both parts of complex numbers alike."""
     rng = np.random.default_rng(seed)
     for x in (operands.a, operands.b):
-        x[...] = DRAWS[family](rng, x.shape)
+        for part in (x.real, x.imag) if np.iscomplexobj(x) else (x,):
+            part[...] = DRAWS[family](rng, x.shape)
     if family == "graded":
         grades = rng.integers(-_GRADES, _GRADES + 1, operands.a.shape[1])
-        operands.a[...] = np.ldexp(operands.a, grades)
-        operands.b[...] = np.ldexp(operands.b, -grades[:, None])
+        operands.a *= np.exp2(grades)
+        operands.b *= np.exp2(-grades[:, None])
 
 
 def errors(operands: Operands, result: np.ndarray, seed: int) -> tuple[float, float]:
     """Return the greatest and the root mean square error of sampled elements, in units of u |A||B|.
 
-    Exact sums are those of exact products: a b = p + e, by Dekker's splitting.
+    Of complex numbers each part is a sum of twice as many products of parts.
     """
     rng, unit = np.random.default_rng(seed), float(np.finfo(result.dtype).eps) / 2
     found = []
     for i, j in zip(*(rng.integers(0, size, SAMPLES) for size in result.shape), strict=True):
-        a, b = (x.astype(np.float64) for x in (operands.a[i], operands.b[:, j]))
-        (high_a, low_a), (high_b, low_b) = _split(a), _split(b)
-        product = a * b
-        rest = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
-        exact, size = math.fsum([*product, *rest]), float(np.abs(product).sum())
-        found.append(abs(float(result[i, j]) - exact) / size / unit if size else 0.0)
-    return max(found), math.sqrt(math.fsum(x * x for x in found) / SAMPLES)
+        for a, b, sum_ in _real_sums(operands.a[i], operands.b[:, j], result[i, j]):
+            exact, size = _exact(a, b)
+            found.append(abs(float(sum_) - exact) / size / unit if size else 0.0)
+    return max(found), math.sqrt(math.fsum(x * x for x in found) / len(found))
+
+
+def _real_sums(a: np.ndarray, b: np.ndarray, result: Any) -> list[tuple[np.ndarray, np.ndarray, Any]]:
+    """Return the vectors whose dot products the parts of `result` are, each with that part."""
+    if not np.iscomplexobj(a):
+        return [(a, b, result)]
+    parts = np.concatenate([a.real, a.imag])
+    real, imaginary = np.concatenate([b.real, -b.imag]), np.concatenate([b.imag, b.real])
+    return [(parts, real, result.real), (parts, imaginary, result.imag)]
+
+
+def _exact(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """Return the exact sum of products, and that of their sizes.
+
+    Exact products are a b = p + e, by Dekker's splitting.
+    """
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    (high_a, low_a), (high_b, low_b) = _split(a), _split(b)
+    product = a * b
+    rest = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+    return math.fsum([*product, *rest]), float(np.abs(product).sum())
 
 
 def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

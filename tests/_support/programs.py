@@ -32,6 +32,7 @@ ON_GPU = (
     Combination("min_plus", "float32", "float32"),
     Combination("plus_times", "float64", "float64"),
     Combination("plus_times", "int8", "int8"),  # four elements a word
+    Combination("plus_times", "complex64", "complex64"),
 )
 SMALL_HOST = Limits(most_pairs=1 << 14, most_size=65)
 SMALL_GPU = Limits(
