@@ -85,13 +85,14 @@ class Triangle(Composite):
             return self._rows_of_blocks(plan, operands, arrays)
         whole = arrays.empty(operands.a.shape, operands.a.dtype)
         product = self._product(plan, dataclasses.replace(operands, a=whole))
-        if plan.problem.triangle == "h":
-            return [lambda: mirror_triangle(operands.a, whole, arrays, arrays.conjugate), product.run_once]
-        return [self.mirror(operands.a, whole, arrays), product.run_once]
+        conjugate = arrays.conjugate if plan.problem.triangle == "h" else None
+        return [self.mirror(operands.a, whole, arrays, conjugate), product.run_once]
 
-    def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
-        """Return a call that writes to `whole` the symmetric matrix whose triangle is that of `x`."""
-        return lambda: mirror_triangle(x, whole, arrays)
+    def mirror(
+        self, x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None = None
+    ) -> Callable[[], object]:
+        """Return a call that writes to `whole` the symmetric, or Hermitian, matrix whose triangle is that of `x`."""
+        return lambda: mirror_triangle(x, whole, arrays, conjugate)
 
     def _rows_of_blocks(self, plan: Plan, operands: Operands, arrays: Any) -> list[Callable[[], object]]:
         calls: list[Callable[[], object]] = []

@@ -14,14 +14,12 @@ from backends.gpu._cuda.queue import CudaQueue, current_queue
 from backends.gpu._passes.mirror import add_mirror
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.program import Matrix, Place, Program
+from harness.dtypes import is_complex
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.tuning.gpu.triangles import TRIANGLE_ROWS
 from harness.tuning.static_order import AUTO_FIRST_ON_GPU
-
-
-_MOST_BYTES = 8  # of an element that mirror.cu moves
 
 
 class GpuTriangle(Triangle):
@@ -41,15 +39,26 @@ class GpuTriangle(Triangle):
         """Upload host arrays, and have the base prepare every part."""
         return TriangleExecution(self, plan, operands)
 
-    def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
-        """Return a call that mirrors `x` by one launch; of elements of 16 bytes by launches of CuPy."""
+    def mirror(
+        self, x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None = None
+    ) -> Callable[[], object]:
+        """Return a call that mirrors `x` by one launch; complex numbers by launches of CuPy."""
         if x.shape[0] == 0:
             return lambda: None
-        if x.itemsize > _MOST_BYTES:
-            return super().mirror(x, whole, arrays)
+        if is_complex(x.dtype):
+            return lambda: _mirror_complex(x, whole, arrays, conjugate)
         x = x if x.itemsize in x.strides else arrays.ascontiguousarray(x)
         packed = PackedProgram.of(mirror_program(x), {"a": x.itemsize, "out": x.itemsize})
         return lambda: packed.launch([x.data.ptr, whole.data.ptr], device.current_stream())
+
+
+def _mirror_complex(x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None) -> None:
+    """Write to `whole` the matrix whose triangle is that of `x`; a Hermitian one has a real diagonal."""
+    mirrored = x.T if conjugate is None else conjugate(x).T
+    whole[...] = arrays.where(arrays.tri(x.shape[0], dtype=arrays.bool_), x, mirrored)
+    if conjugate is not None:
+        diagonal = arrays.arange(x.shape[0])
+        whole[diagonal, diagonal] = x[diagonal, diagonal].real
 
 
 def mirror_program(x: Any) -> Program:
