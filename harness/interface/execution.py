@@ -181,7 +181,7 @@ class DeviceQueue(Protocol):
         """Enqueue a write of as many bytes as the last level of cache holds, or more."""
 
     def synchronize(self) -> None:
-        """Return when the queue is empty."""
+        """Return when the queue is empty, and all else that the device does has ended."""
 
     def read(self) -> Mapping[str, float]:
         """Return the readings of the device now, by name.

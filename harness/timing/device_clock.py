@@ -68,6 +68,10 @@ class CudaEventClock:
         self._queue.synchronize()
         self._is_flushed = True
 
+    def finish(self) -> None:
+        """Return when the device has nothing to do."""
+        self._queue.synchronize()
+
     def facts(self) -> dict[str, Any]:
         """Return ``name``, ``nominal_mhz``, and ``timeouts``: how often the blocking kernel gave up."""
         return {"name": self._queue.name, "nominal_mhz": self._queue.nominal_mhz, "timeouts": self._timeouts}

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import VerificationError
+from harness.run.worker import Worker
 from tests._support.processes import ROOT, python
 from tests.red_team import cheats, harm
 from tests.red_team.detectors import OFF
@@ -29,7 +31,7 @@ names = sys.argv[2:]
 everybody = [backend_contender(name) for name in names] + [backend_contender("out-good", label="also good")]
 afterwards = [backend_contender("out-good"), backend_contender("out-lazy")]
 cases = [product_case(Problem(24, 20, 16), everybody), product_case(Problem(5, 6, 7), afterwards)]
-experiment = Experiment("plugins", "Who survives?", lambda preset, machine: cases, (), {"smoke": Budget(2, 1.0, 0.1)})
+experiment = Experiment("plugins", "Who survives?", lambda preset, machine: cases, (), {"smoke": Budget(2, 5.0, 0.1)})
 summary = run([experiment], "smoke", sys.argv[1], patience=Patience(100, 8, 15))
 cells = [cell.record for cell in Store(summary.folder).cells("plugins")]
 print(json.dumps([[cell["axes"]["n"], cell["contender"], cell] for cell in cells]))
@@ -105,6 +107,15 @@ def test_without_what_detects_it_each_cheat_gets_through(subtests):
     for name, detector, reason in judged:
         with subtests.test(f"{name} unless {detector}"):
             assert reason == ""
+
+
+def test_work_on_another_stream_than_that_of_the_clock_is_told():
+    own = Worker()
+    own.prepare("tests._support.fake_queue:elsewhere", {}, threads=1)
+    own.prove()
+    own.sample(loops=1, count=2)
+    with pytest.raises(VerificationError, match="it works where the clock does not look"):
+        own.verify()
 
 
 def test_the_page_for_judges_lists_every_cheat():

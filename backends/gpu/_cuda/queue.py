@@ -72,8 +72,8 @@ class CudaQueue:
         self._filler.fill(1)
 
     def synchronize(self) -> None:
-        """Wait for the stream."""
-        device.synchronize()
+        """Wait for the device: other streams too."""
+        self._cuda.runtime.deviceSynchronize()
 
     def read(self) -> Mapping[str, float]:
         """Return NVML's readings of clock and power."""
