@@ -63,6 +63,11 @@ class DType(NamedTuple):
         """The type in names of LLVM's functions."""
         return f"{'f' if self.kind == 'f' else 'i'}{8 * self.itemsize}"
 
+    @property
+    def is_float8(self) -> bool:
+        """Whether it is a float of one byte, which no library on a CPU multiplies."""
+        return self.kind == "f" and self.itemsize == 1
+
 
 TABLE = {
     row.name: row

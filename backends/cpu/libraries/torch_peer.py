@@ -41,7 +41,7 @@ class Torch(BlasPeer):
         """Return why PyTorch does not compute `problem`, or None."""
         if not problem.is_mixed:
             return super().declines(problem)
-        if problem.dtype.itemsize > 4 or problem.input_dtype.name.startswith("float8"):
+        if problem.dtype.itemsize > 4 or row_of(problem.input_dtype).is_float8:
             return f"PyTorch has no product of {problem.input_dtype.name} with sums of {problem.dtype.name}"
         if problem.input_dtype.name == "uint8":
             return "PyTorch's only product of bytes, torch._int_mm, takes int8"
