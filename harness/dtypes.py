@@ -189,6 +189,26 @@ def named_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
+def factors_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the dtype of A and B in a product of factors of `dtypes`: theirs if it is one, or of floats a narrow one.
+
+    That one has the same sums, and holds every number of each. None: there is no such dtype.
+    """
+    names = frozenset(map(dtype_name, dtypes))
+    name = _narrowest(names) if len(names) > 1 else ""
+    return dtypes[0] if len(names) == 1 else None if name is None else named_dtype(name)
+
+
+@functools.cache
+def _narrowest(names: frozenset[str]) -> str | None:
+    rows = [TABLE[name] for name in names if name in TABLE]
+    if len(rows) < len(names) or len({(row.kind, row.wide) for row in rows}) > 1 or rows[0].kind != "f":
+        return None
+    digits, exponent = max(row.digits for row in rows), min(row.exponent for row in rows)
+    holds = [x for x in _narrow if x.wide == rows[0].wide and x.digits >= digits and x.exponent <= exponent]
+    return min(holds, key=lambda row: row.digits).name if holds else None
+
+
 def mixed_dtypes() -> list[tuple[np.dtype[Any], np.dtype[Any]]]:
     """Return the pairs of `MIXED` that can be made here: some need `ml_dtypes`."""
     pairs = []
