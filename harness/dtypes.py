@@ -63,11 +63,6 @@ class DType(NamedTuple):
         """The type in names of LLVM's functions."""
         return f"{'f' if self.kind == 'f' else 'i'}{8 * self.itemsize}"
 
-    @property
-    def is_float8(self) -> bool:
-        """Whether it is a float of one byte, which no library on a CPU multiplies."""
-        return self.kind == "f" and self.itemsize == 1
-
 
 TABLE = {
     row.name: row
@@ -138,6 +133,11 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def is_complex(dtype: np.dtype[Any]) -> bool:
     """Return whether elements are complex numbers: a real and an imaginary part side by side, each rounded."""
     return dtype.kind == "c"
+
+
+def is_float8(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements are floats of one byte of the table, which no library on a CPU multiplies."""
+    return dtype.itemsize == 1 and dtype_name(dtype) in TABLE and row_of(dtype).kind == "f"
 
 
 def parts_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

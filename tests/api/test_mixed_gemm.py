@@ -200,7 +200,21 @@ class TestTwoFormats:
         three = einsum("ik,kj,jl->il", a[0], b[0], b[0].T, dtype="float32")
         np.testing.assert_allclose(three, wide_a[0] @ wide_b[0] @ wide_b[0].T, rtol=1e-4, atol=1e3)
 
-    def test_only_one_byte_of_a_pair_is_told_apart_by_what_is_remembered(self):
+    @pytest.mark.parametrize("dtype", (E4M3, E5M2))
+    def test_float8_of_any_strides_beside_wide_numbers(self, dtype):
+        values = np.arange(256, dtype=np.uint8).view(dtype)
+        values = np.where(np.isfinite(values.astype(float)), values, dtype.type(3)).reshape(16, 16)
+        for x in (values, values.T, values[::-2, 3:], values[::2].T, values[:1], values[:, ::-1]):
+            wide = np.eye(x.shape[1], dtype=np.float32)
+            with np.errstate(all="raise"):
+                np.testing.assert_array_equal(gemm(x, wide), x.astype(np.float32))
+            stack = np.broadcast_to(x, (2, *x.shape)).transpose(0, 2, 1)
+            np.testing.assert_array_equal(gemm(np.eye(x.shape[1]), stack), stack.astype(float))
+        assert einsum("ii->", values, dtype="float32") == values.astype(float).trace()
+        of_two = einsum(",->", values[0, 3], values[1, 2], dtype="float32")
+        assert of_two == float(values[0, 3]) * float(values[1, 2])
+
+    def test_what_is_remembered_tells_formats_apart(self):
         bits = np.arange(64, dtype=np.uint8).reshape(8, 8)
         for of_a, of_b in ((E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2), (E4M3, E4M3)):
             a, b = bits.view(of_a), bits.view(of_b)
