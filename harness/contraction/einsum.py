@@ -53,7 +53,7 @@ def einsum(
         As in `harness.gemm`, for every product.
     dtype : numpy dtype, optional
         Of the sums and of the result. None: `numpy.result_type` of the operands. As in `harness.gemm` float16,
-        bfloat16 and int8 may have wider sums; only one product of two operands then reads them as they are.
+        bfloat16, float8 and int8 may have wider sums; only one product of two operands then reads them as they are.
     path : sequence of (int, int), str or bool, optional
         The pairs of three operands or more, as opt_einsum and `numpy.einsum_path` write them; or how to find them:
         ``"greedy"``, ``"optimal"``, or another way of opt_einsum, if it is installed. None, True, ``"auto"``:
