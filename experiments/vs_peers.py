@@ -22,20 +22,20 @@ ORDINARY = {
         (256, 257, 300, 384, 500, 511, 513, 700, *BETWEEN, 2000, 2048, 2049, 4096),
     ),
 }
-# Sizes of all other products, complex ones among them: NumPy's ufuncs, often the only peer, are slow, and larger sizes
-# show the same.
+# Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes show the same.
 OTHER = (257, 512)
+COMPLEX = {
+    "smoke": ((), ()),
+    "quick": (("complex128",), (65, 257, 512)),
+    "full": (("complex128", "complex64"), (65, *OTHER, 1117)),
+}
 OTHERS = {
     "smoke": (),
     "quick": (
         ("min_plus", "float64", OTHER),
         ("max_times", "float64", OTHER[:1]),
-        ("plus_times", "complex128", OTHER[:1]),
     ),
-    "full": (
-        *((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
-        *(("plus_times", dtype, OTHER) for dtype in ("complex128", "complex64")),
-    ),
+    "full": tuple((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
 }
 # Presets that also measure all threads, and their sizes. Most peers of the other products use one thread. A few minutes
 # decide nothing where others use the cores, too.
@@ -49,6 +49,7 @@ def problems(preset: str) -> list[Problem]:
     """Return the products: the ordinary ones by dtype and size, then those over other semirings and dtypes."""
     dtypes, sizes = ORDINARY[preset]
     asked = [("plus_times", dtype, n) for dtype in dtypes for n in sizes]
+    asked += [("plus_times", dtype, n) for dtype in COMPLEX[preset][0] for n in COMPLEX[preset][1]]
     asked += [(name, dtype, n) for name, dtype, some in OTHERS[preset] for n in some]
     return [Problem(n, n, n, name, dtype) for name, dtype, n in dict.fromkeys(asked)]
 
@@ -74,20 +75,22 @@ def _figures() -> tuple[Figure, ...]:
     by_size = {"x": "n", "panels": panels, "merged": True}
     one = {"shared_by": ONE}
     title = f"{SUBJECT} over the fastest library"
+    by_rate = {**by_size, "value": "of_peak", "subject": SUBJECT, "finding": "speed", "over": "library"}
+    complex_numbers = {"semiring": "plus_times", "dtype": [*COMPLEX["full"][0]]}
     return (
         Figure(
             "vs_peers_rates",
             "lines",
             "Percent of the measured peak by size, one thread",
-            {
-                **by_size,
-                "value": "of_peak",
-                "where": {**ordinary, **one},
-                "subject": SUBJECT,
-                "finding": "speed",
-                "over": "library",
-            },
+            {**by_rate, "where": {**ordinary, **one}},
             prominence=95,
+        ),
+        Figure(
+            "vs_peers_complex",
+            "lines",
+            "Complex numbers: percent of the measured peak by size, one thread",
+            {**by_rate, "named": "plus_times", "where": {**complex_numbers, **one}},
+            prominence=70,
         ),
         Figure(
             "vs_peers",

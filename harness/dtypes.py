@@ -135,6 +135,11 @@ def is_complex(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "c"
 
 
+def is_float8(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements are floats of one byte of the table, which no library on a CPU multiplies."""
+    return dtype.itemsize == 1 and dtype_name(dtype) in TABLE and row_of(dtype).kind == "f"
+
+
 def parts_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of the real and the imaginary part of complex numbers; that of other numbers is their own."""
     return np.dtype(f"f{dtype.itemsize // 2}") if is_complex(dtype) else dtype
@@ -182,6 +187,26 @@ def named_dtype(name: str) -> np.dtype[Any]:
         ) from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
+
+
+def factors_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the dtype of A and B in a product of factors of `dtypes`: theirs if it is one, or of floats a narrow one.
+
+    That one has the same sums, and holds every number of each. None: there is no such dtype.
+    """
+    names = frozenset(map(dtype_name, dtypes))
+    name = _narrowest(names) if len(names) > 1 else ""
+    return dtypes[0] if len(names) == 1 else None if name is None else named_dtype(name)
+
+
+@functools.cache
+def _narrowest(names: frozenset[str]) -> str | None:
+    rows = [TABLE[name] for name in names if name in TABLE]
+    if len(rows) < len(names) or len({(row.kind, row.wide) for row in rows}) > 1 or rows[0].kind != "f":
+        return None
+    digits, exponent = max(row.digits for row in rows), min(row.exponent for row in rows)
+    holds = [x for x in _narrow if x.wide == rows[0].wide and x.digits >= digits and x.exponent <= exponent]
+    return min(holds, key=lambda row: row.digits).name if holds else None
 
 
 def mixed_dtypes() -> list[tuple[np.dtype[Any], np.dtype[Any]]]:

@@ -155,6 +155,8 @@ class Problem:
                 if is_real
                 else "change it, or take operands of a wider dtype"
                 if is_number
+                else "one number: scales of rows and of columns multiply the result"
+                if getattr(value, "ndim", 0)
                 else "a number of Python or of NumPy",
             )
         one = self.semiring.one(self.dtype)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import KINDS, is_complex, is_exact
+from harness.dtypes import is_complex, is_exact, is_known
 
 Scalar = Any
 ScalarFunction = Callable[[Scalar, Scalar], Scalar]
@@ -147,7 +147,7 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Scalar:
             scalar = np.asarray(float(value))  # NumPy takes no larger ones than of 64 bits
     except Exception:  # noqa: BLE001 whatever an object of another library raises
         return None
-    if scalar.ndim or scalar.dtype.kind not in KINDS or (is_complex(scalar.dtype) and not is_complex(dtype)):
+    if scalar.ndim or not is_known(scalar.dtype) or (is_complex(scalar.dtype) and not is_complex(dtype)):
         return None
     with np.errstate(all="ignore"):
         converted = scalar.astype(dtype)[()]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Iterable, Sequence
 
+import numpy as np
+
 from harness.analysis import rates
+from harness.dtypes import TABLE, dtype_name, parts_dtype
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
@@ -24,14 +27,20 @@ def is_any_peak(cell: Cell) -> bool:
 
 
 def kind(cell: Cell) -> Hashable:
-    """Return the semiring, dtype, threads and device, which a peak and the cells it bounds have in common."""
-    return rates.axis(cell, "semiring"), rates.axis(cell, "dtype"), cell.threads, rates.axis(cell, "device")
+    """Return the semiring, dtype, threads and device, which a peak and the cells it bounds have in common.
+
+    Operations over complex numbers are those of their parts, whose peak it is.
+    """
+    dtype = rates.axis(cell, "dtype")
+    dtype = dtype_name(parts_dtype(np.dtype(dtype))) if dtype in TABLE else dtype
+    return rates.axis(cell, "semiring"), dtype, cell.threads, rates.axis(cell, "device")
 
 
 def is_bounded(cell: Cell) -> bool:
     """Return whether `cell` is a contender whose every operation is one of those that its peak counts."""
     operands = cell.axes.get("operands", "")
-    is_narrow = operands not in ("", "float32", rates.axis(cell, "dtype"))  # which some units multiply many at once
+    known = "", "float32", "complex64", rates.axis(cell, "dtype")
+    is_narrow = operands not in known  # which some units multiply many at once
     return not (rates.is_roof(cell) or is_narrow or cell.contender.startswith(_WITH_LESS_WORK))
 
 

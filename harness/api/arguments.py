@@ -2,7 +2,7 @@
 
 Nothing is converted silently. Without a dtype NumPy's promotion decides, and the result has the promoted dtype. A
 requested dtype is that one, or the dtype of the sums of a mixed product (`harness.dtypes.MIXED`). A and B of a mixed
-product stay as they are.
+product stay as they are, or, of two formats, become the narrowest that holds both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.api.arrays import Arrays, is_masked, kind_of
-from harness.dtypes import MIXED, dtype_name, is_known
+from harness.dtypes import MIXED, dtype_name, factors_dtype, is_known
 from harness.errors import ProblemError
 from harness.operands import broadcast, shares_with_itself
 from harness.problem import Problem
@@ -91,11 +91,11 @@ def choose_dtypes(
     """
     dtypes = {name: x.dtype.newbyteorder("=") for name, x in operands.items()}
     if requested is None:
-        return _promoted(caller, dtypes), None
+        return _promoted(caller, dtypes, factors), None
     names = list(dtypes)
-    dtype, narrow = _as_dtype(caller, requested), dtypes[names[0]]
-    if any(dtypes[name] != narrow for name in names[:factors]) or MIXED.get(dtype_name(narrow)) != dtype_name(dtype):
-        promoted = _promoted(caller, dtypes)
+    dtype, narrow = _as_dtype(caller, requested), factors_dtype(*[dtypes[name] for name in names[:factors]])
+    if narrow is None or MIXED.get(dtype_name(narrow)) != dtype_name(dtype):
+        promoted = _promoted(caller, dtypes, factors)
         if dtype != promoted:
             multiplied = " and ".join(names[:factors])
             mixed = ", ".join(f"{wide} for {multiplied} of {name}" for name, wide in MIXED.items())
@@ -223,13 +223,15 @@ def order_of(x: Any) -> str:
     return "F" if row == size and column == rows * size else "A"
 
 
-def _promoted(caller: str, dtypes: dict[str, np.dtype[Any]]) -> np.dtype[Any]:
+def _promoted(caller: str, dtypes: dict[str, np.dtype[Any]], factors: int) -> np.dtype[Any]:
     try:
         promoted: np.dtype[Any] = np.result_type(*dtypes.values()).newbyteorder("=")
     except TypeError:
-        raise _misfit(
-            caller, "the operands have no common dtype", "dtypes that NumPy promotes to one", dtypes
-        ) from None
+        narrow = factors_dtype(*list(dtypes.values())[:factors])
+        wide = None if narrow is None else MIXED.get(dtype_name(narrow))
+        fix = f"dtype={wide!r} in the call, the dtype of the sums and of the result" if wide else ""
+        what, expected = "the operands have no common dtype", "dtypes that NumPy promotes to one"
+        raise _misfit(caller, what, expected, dtypes, fix) from None
     return promoted
 
 
@@ -241,7 +243,7 @@ def _as_dtype(caller: str, dtype: Any) -> np.dtype[Any]:
     return native
 
 
-def _misfit(caller: str, what: str, expected: str, dtypes: dict[str, np.dtype[Any]]) -> ProblemError:
+def _misfit(caller: str, what: str, expected: str, dtypes: dict[str, np.dtype[Any]], fix: str = "") -> ProblemError:
     got = ", ".join(f"{name} of {dtype.name}" for name, dtype in dtypes.items())
-    fix = f"convert with astype: {caller} converts nothing by itself"
+    fix = fix or f"convert with astype: {caller} converts nothing by itself"
     return ProblemError(f"{caller}: {what}", expected=expected, got=got, fix=fix)

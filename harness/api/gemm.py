@@ -67,9 +67,9 @@ def gemm(
         For this call; None leaves the settings of BLAS and Numba alone.
     dtype : numpy dtype, optional
         Of the sums and of the result. None: ``numpy.result_type`` of a, b and c, among which complex ones make the
-        product complex. ``float32`` for a and b of float16 or of bfloat16, ``float64`` for those of float32,
+        product complex. ``float32`` for a and b of float16, bfloat16 or float8, ``float64`` for those of float32,
         ``complex128`` for those of complex64, and ``int32`` for those of int8 or uint8 make a mixed product: they are
-        multiplied as they are, and c must be of `dtype`.
+        multiplied as they are, and c must be of `dtype`. docs/mixed.md says what a and b of two narrow floats become.
     triangle : str
         ``"a"``: a is symmetric, and nothing above its diagonal is used. ``"h"``: a is Hermitian, the same, and
         imaginary parts on its diagonal count as zero. ``"d"``: nothing of the result above its diagonal is computed;

@@ -16,7 +16,7 @@ from harness.contraction import path as paths
 from harness.contraction import recipes
 from harness.contraction.evaluation import Evaluation
 from harness.contraction.subscripts import read
-from harness.dtypes import MIXED, dtype_name
+from harness.dtypes import MIXED, dtype_name, factors_dtype
 from harness.errors import ProblemError
 from harness.problem import Problem
 from harness.semiring import Semiring, as_semiring
@@ -53,7 +53,7 @@ def einsum(
         As in `harness.gemm`, for every product.
     dtype : numpy dtype, optional
         Of the sums and of the result. None: `numpy.result_type` of the operands. As in `harness.gemm` float16,
-        bfloat16 and int8 may have wider sums; only one product of two operands then reads them as they are.
+        bfloat16, float8 and int8 may have wider sums; only one product of two operands then reads them as they are.
     path : sequence of (int, int), str or bool, optional
         The pairs of three operands or more, as opt_einsum and `numpy.einsum_path` write them; or how to find them:
         ``"greedy"``, ``"optimal"``, or another way of opt_einsum, if it is installed. None, True, ``"auto"``:
@@ -141,7 +141,9 @@ def _dtypes(inputs: list[Any], requested: Any, semiring: Semiring) -> tuple[np.d
     """Return the dtype that the operands have in common, and that of the result."""
     names = ", ".join(dtype_name(x.dtype) for x in inputs)
     try:
-        promoted: np.dtype[Any] = np.result_type(*(x.dtype for x in inputs)).newbyteorder("=")
+        dtypes = [x.dtype.newbyteorder("=") for x in inputs]
+        mixed = factors_dtype(*dtypes) if requested is not None else None
+        promoted: np.dtype[Any] = np.result_type(*dtypes).newbyteorder("=") if mixed is None else mixed
         dtype = promoted if requested is None else np.dtype(requested).newbyteorder("=")
     except TypeError:
         expected = "dtypes that NumPy promotes to one" if requested is None else "a NumPy dtype, such as 'float32'"

@@ -54,6 +54,14 @@ def test_what_is_measured_later_changes_no_percentage(experiment):
     assert peaks.interval_of_peak(old[0], [later, *old]) == peaks.interval_of_peak(old[0], old)
 
 
+def test_the_peak_of_complex_numbers_is_that_of_their_parts():
+    of_complex = dataclasses.replace(PRODUCT, run="2026-01-02", axes={**PRODUCT.axes, "dtype": "complex128"})
+    known = peak("2026-01-02", 60.0)
+    assert peaks.peak_of(of_complex, [known]) is known
+    narrow = dataclasses.replace(of_complex, axes={**of_complex.axes, "dtype": "complex64"})
+    assert peaks.peak_of(narrow, [known]) is None
+
+
 def test_a_peak_in_turns_comes_before_all_others():
     own = dataclasses.replace(peak("2026-01-02", 40.0), case=PRODUCT.case)
     assert peaks.peak_of(product("2026-01-02"), [peak("2026-01-02", 60.0), own]) is own

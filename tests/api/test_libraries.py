@@ -29,6 +29,8 @@ from tests._support import shelf
 from tests._support.planted_registry import entry_of, plant_entries
 from tests._support.processes import python
 
+OF_ML_DTYPES = "bfloat16", "float8_e4m3fn", "float8_e5m2"
+
 
 class Spy(Backend):
     """Computes by the definition, and keeps the arrays that it was given."""
@@ -92,8 +94,9 @@ class OfTorch(Numpy):
         self.torch = pytest.importorskip("torch")
 
     def array(self, x):
-        if x.dtype.name == "bfloat16":
-            return self.torch.from_numpy(x.view(np.int16).copy(order="K")).view(self.torch.bfloat16)
+        if x.dtype.name in OF_ML_DTYPES:
+            bits = x.view(f"i{x.itemsize}").copy(order="K")
+            return self.torch.from_numpy(bits).view(getattr(self.torch, x.dtype.name))
         return self.torch.from_numpy(x.copy(order="K"))
 
     def host(self, x):
@@ -235,16 +238,30 @@ def test_dtypes(library, dtype, spy):
     assert np.array_equal(result, gemm(x, y, semiring=semiring, backend="cpu-spy"))
 
 
+@pytest.mark.parametrize("dtype", OF_ML_DTYPES)
 @pytest.mark.parametrize("name", ("numpy", "torch", "jax"))
-def test_mixed_products_of_bfloat16_without_a_copy(name, spy, monkeypatch):
+def test_mixed_products_of_narrow_floats_without_a_copy(name, dtype, spy, monkeypatch):
     library = LIBRARIES[name](monkeypatch)
-    bfloat16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    x, y = numbers(4, 5).astype(bfloat16), numbers(5, 3, seed=1).astype(bfloat16)
+    narrow = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype))
+    x, y = numbers(4, 5).astype(narrow), numbers(5, 3, seed=1).astype(narrow)
     a, b = library.array(x), library.array(y)
     result = gemm(a, b, dtype="float32", backend="cpu-spy")
-    assert spy.seen.a.dtype == bfloat16
+    assert spy.seen.a.dtype == narrow
     assert at(spy.seen.a) == (a.data_ptr() if name == "torch" else at(np.asarray(a)))
     assert np.array_equal(library.host(result), x.astype("f4") @ y.astype("f4"))
+
+
+@pytest.mark.parametrize("of_b", OF_ML_DTYPES[1:])
+@pytest.mark.parametrize("of_a", OF_ML_DTYPES[1:])
+@pytest.mark.parametrize("name", ("numpy", "torch", "jax"))
+def test_every_number_of_float8_times_every_one(name, of_a, of_b, monkeypatch):
+    library, ml_dtypes = LIBRARIES[name](monkeypatch), pytest.importorskip("ml_dtypes")
+    x, y = (np.arange(256, dtype=np.uint8).view(getattr(ml_dtypes, dtype)) for dtype in (of_a, of_b))
+    result = gemm(library.array(x[:, None]), library.array(y[None]), dtype="float32")
+    assert library.owns(result)
+    with np.errstate(invalid="ignore"):
+        exact = np.multiply.outer(x.astype(float), y.astype(float))
+    np.testing.assert_array_equal(library.host(result), exact)
 
 
 @pytest.mark.parametrize("name", ("torch", "jax"))  # the former's capsules have a version, the latter's have none
@@ -403,7 +420,7 @@ class TestRefused:
         cases = {
             "dense": torch.eye(2).to_sparse(),
             "cannot be read": torch.ones(2, 2, device="meta"),
-            "Float8": torch.ones(2, 2).to(torch.float8_e4m3fn),
+            "Float8_e4m3fnuz": torch.ones(2, 2).to(torch.float8_e4m3fnuz),
         }
         for message, a in cases.items():
             with pytest.raises(ProblemError, match=message):

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness import Operands, PlanError, Problem, VerificationError, gemm, machine, registry
-from harness.dtypes import mixed_dtypes
+from harness import Operands, PlanError, Problem, VerificationError, einsum, gemm, gemv, ger, machine, registry
+from harness.dtypes import factors_dtype, mixed_dtypes
 from harness.errors import ProblemError
 from harness.proof.verify import verify
 from harness.run import task
@@ -17,7 +17,7 @@ from harness.semiring import Semiring
 from tests._support.mixed_products import assert_right
 from tests._support.processes import python
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+BFLOAT16, E4M3, E5M2 = map(np.dtype, (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 
 
 class TestProblem:
@@ -133,6 +133,115 @@ class TestGemm:
     def test_out_must_have_the_dtype_of_the_sums(self):
         with pytest.raises(ProblemError, match="out cannot take the result"):
             gemm(*of("int8", "int8"), dtype="int32", out=np.empty((3, 3), np.int8))
+
+
+class TestTwoFormats:
+    """Factors of two narrow floats, against sums of their exact products in float64."""
+
+    PAIRS = ((E4M3, E5M2), (E5M2, E4M3), (E4M3, np.dtype("float16")), (BFLOAT16, E5M2))
+
+    @staticmethod
+    def drawn(shape, dtype, seed):
+        bits = np.random.default_rng(seed).integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+        values = bits.view(dtype)[..., 0]
+        with np.errstate(invalid="ignore"):  # of NaN
+            return np.where(np.abs(values.astype(float)) < 1000, values, dtype.type(1))
+
+    @staticmethod
+    def check(result, terms, *, added=0.0, factor=1.0):
+        """`terms`: of each element the exact products, along the last axis."""
+        count = terms.shape[-1] + 3
+        allowed = count * 2.0**-24 * (abs(factor) * np.abs(terms).sum(-1) + np.abs(added)) + count * 2.0**-126
+        assert result.dtype == np.float32
+        assert (np.abs(result - (factor * terms.sum(-1) + added)) <= 1.01 * allowed).all()
+
+    @pytest.mark.parametrize("pair", PAIRS, ids=str)
+    def test_the_common_format_holds_every_number_of_both(self, pair):
+        common = factors_dtype(*pair)
+        assert common == factors_dtype(*reversed(pair))
+        for dtype in pair:
+            values = np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}").view(dtype)
+            with np.errstate(invalid="ignore"):
+                np.testing.assert_array_equal(values.astype(common).astype(float), values.astype(float))
+
+    @pytest.mark.parametrize(
+        "pair", ((E4M3, "float32"), ("float16", BFLOAT16), ("int8", "uint8"), ("float16", "float32"), ("int8", E4M3))
+    )
+    def test_others_have_none(self, pair):
+        assert factors_dtype(*map(np.dtype, pair)) is None
+
+    @pytest.mark.parametrize(("of_a", "of_b"), PAIRS, ids=str)
+    @pytest.mark.parametrize("scalars", ({}, {"alpha": -1.5}, {"alpha": 3.0, "beta": 0.25}))
+    @pytest.mark.parametrize("layout", ("CC", "FC", "CF", "FF"))
+    def test_products_batches_c_and_out(self, of_a, of_b, scalars, layout):
+        for turn in range(3):  # the second call of a kind, and the third, are remembered ones
+            a, b = self.drawn((2, 13, 70), of_a, turn), self.drawn((70, 9), of_b, turn + 9)
+            c = np.random.default_rng(turn).standard_normal((13, 9)).astype(np.float32) if "beta" in scalars else None
+            terms = a.astype(float)[:, :, None] * b.astype(float).T
+            added = 0.0 if c is None else scalars["beta"] * c.astype(float)
+            turned = [np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) for x in (a, b)]
+            x, y = (t if order == "F" else x for x, t, order in zip((a, b), turned, layout, strict=True))
+            before = x.tobytes(), y.tobytes()
+            self.check(gemm(x, y, c, dtype="float32", **scalars), terms, added=added, factor=scalars.get("alpha", 1))
+            out = np.empty((13, 9), np.float32)
+            assert gemm(x[1], y, c, dtype="float32", out=out, **scalars) is out
+            self.check(out, terms[1], added=added, factor=scalars.get("alpha", 1))
+            assert before == (x.tobytes(), y.tobytes())
+
+    @pytest.mark.parametrize(("of_a", "of_b"), PAIRS[:2], ids=str)
+    def test_einsum_and_vectors(self, of_a, of_b):
+        a, b = self.drawn((4, 6, 33), of_a, 1), self.drawn((4, 33, 5), of_b, 2)
+        wide_a, wide_b = a.astype(float), b.astype(float)
+        terms = wide_a[:, :, None] * wide_b.swapaxes(-1, -2)[:, None]
+        self.check(einsum("bik,bkj->bij", a, b, dtype="float32"), terms)
+        self.check(einsum("bik,bkj->ij", a, b, dtype="float32"), np.moveaxis(terms, 0, -2).reshape(6, 5, -1))
+        self.check(gemv(a[0], b[0, :, 0], dtype="float32"), terms[0, :, 0])
+        self.check(ger(a[0, 0], b[0, 0], dtype="float32"), np.multiply.outer(wide_a[0, 0], wide_b[0, 0])[..., None])
+        three = einsum("ik,kj,jl->il", a[0], b[0], b[0].T, dtype="float32")
+        np.testing.assert_allclose(three, wide_a[0] @ wide_b[0] @ wide_b[0].T, rtol=1e-4, atol=1e3)
+
+    @pytest.mark.parametrize("dtype", (E4M3, E5M2))
+    def test_float8_of_any_strides_beside_wide_numbers(self, dtype):
+        values = np.arange(256, dtype=np.uint8).view(dtype)
+        values = np.where(np.isfinite(values.astype(float)), values, dtype.type(3)).reshape(16, 16)
+        for x in (values, values.T, values[::-2, 3:], values[::2].T, values[:1], values[:, ::-1]):
+            wide = np.eye(x.shape[1], dtype=np.float32)
+            with np.errstate(all="raise"):
+                np.testing.assert_array_equal(gemm(x, wide), x.astype(np.float32))
+            stack = np.broadcast_to(x, (2, *x.shape)).transpose(0, 2, 1)
+            np.testing.assert_array_equal(gemm(np.eye(x.shape[1]), stack), stack.astype(float))
+        assert einsum("ii->", values, dtype="float32") == values.astype(float).trace()
+        of_two = einsum(",->", values[0, 3], values[1, 2], dtype="float32")
+        assert of_two == float(values[0, 3]) * float(values[1, 2])
+
+    def test_what_is_remembered_tells_formats_apart(self):
+        bits = np.arange(64, dtype=np.uint8).reshape(8, 8)
+        for of_a, of_b in ((E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2), (E4M3, E4M3)):
+            a, b = bits.view(of_a), bits.view(of_b)
+            self.check(gemm(a, b, dtype="float32"), a.astype(float)[:, None] * b.astype(float).T)
+
+    @pytest.mark.parametrize("dtype", (None, E4M3, "float64"))
+    def test_other_results_are_refused_with_the_dtype_that_there_is(self, dtype):
+        a, b = np.ones((3, 4), E4M3), np.ones((4, 5), E5M2)
+        for call in (lambda: gemm(a, b, dtype=dtype), lambda: gemv(a, b[:, 0], dtype=dtype)):
+            with pytest.raises(ProblemError, match="no common dtype") as caught:
+                call()
+            assert caught.value.fix.startswith("dtype='float32' in the call")
+        with pytest.raises(ProblemError, match="dtype float8_e4m3fn is not supported") as caught:
+            gemm(a, a.T, dtype=E4M3)
+        assert caught.value.fix.startswith("dtype='float32' in the call")
+        with pytest.raises(ProblemError, match="out cannot take the result"):
+            gemm(a, b, dtype="float32", out=np.empty((3, 5), E4M3))
+
+    @pytest.mark.parametrize("name", ("alpha", "beta"))
+    def test_scales_are_one_number_each(self, name):
+        a, b, c = np.ones((3, 4), E4M3), np.ones((4, 5), E5M2), np.ones((3, 5), np.float32)
+        for scale in (np.ones(3, np.float32), np.ones((3, 1), np.float32), np.ones(1, E4M3)):
+            with pytest.raises(ProblemError, match=f"{name} is no value") as caught:
+                gemm(a, b, c, dtype="float32", **{name: scale})
+            assert caught.value.fix == "one number: scales of rows and of columns multiply the result"
+        for scale in (E4M3.type(2), np.float32(2), np.array(2, BFLOAT16)):
+            assert gemm(a, b, dtype="float32", alpha=scale)[0, 0] == 8
 
 
 class TestFloat32WithSumsOfFloat64:

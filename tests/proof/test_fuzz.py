@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from harness.cli import app
 from harness.cli.fuzz import CALLS
 from harness.errors import ProblemError
-from harness.proof.programs.drawing import Limits, Seeded, combinations, draw_program, nth_program
+from harness.proof.programs.drawing import Combination, Limits, Seeded, combinations, draw_program, nth_program
 from harness.proof.programs.memory import HostMemory
 from harness.proof.programs.program import Program, View, contents
 from harness.proof.programs.run import TURNS, run, shrunk
@@ -46,6 +46,18 @@ def test_public_calls_on_the_host(kind, data):
 )
 def test_planted_faults_are_found(fault, told):
     assert told in programs.what_is_found(fault, HostMemory(), programs.SMALL_HOST, MIN_PLUS)
+
+
+def test_a_factor_that_is_rounded_to_the_format_of_the_other_is_found():
+    kind, limits = Combination("plus_times", "float32", "float8_e4m3fn"), programs.SMALL_HOST._replace(calls=("gemm",))
+
+    def rounded(a, b, *rest, **options):
+        is_pair = {a.dtype.name, b.dtype.name} == {"float8_e4m3fn", "float8_e5m2"}
+        return CALLS["gemm"](a.astype(b.dtype) if is_pair else a, b, *rest, **options)
+
+    drawn = (draw_program(Seeded(number), kind, limits) for number in range(300))
+    found = (run(program, {**CALLS, "gemm": rounded}, HostMemory()).wrong for program in drawn)
+    assert "is wrong" in next(filter(None, found))
 
 
 def test_a_refusal_against_the_rules_is_found():

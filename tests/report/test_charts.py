@@ -332,6 +332,24 @@ def test_a_dot_above_the_peak_is_within_its_axis_and_explained():
     assert not any("too low" in note for note in chart("percent_of_peak", everything).notes)
 
 
+def test_what_is_highest_above_0_has_room_however_near_the_others_are():
+    low, high = ticks.limits("linear", (94.0, 105.0), (0, None))
+    assert low == 0
+    assert high == pytest.approx(1.06 * 105)
+    assert ticks.limits("linear", (94.0, 105.0), (None, None))[1] == pytest.approx(105 + 0.06 * 11)
+
+
+def test_complex_products_have_a_figure_with_their_peak_and_panels_of_their_own():
+    both = [*cells(EXPERIMENTS["vs_peers"], "quick"), *cells(EXPERIMENTS["ladder"])]
+    made = charts(EXPERIMENTS["vs_peers"], both)["vs_peers_complex"]
+    (panel,) = made.panels
+    assert panel.title == "plus_times complex128, 1 thread"
+    assert {point.at for series in panel.series for point in series.points} == {65, 257, 512}
+    assert made.title.startswith("Over plus_times, cpu-simd is ")
+    assert "complex128" in made.title
+    assert all(p.rules for p in chart("mixed_precision", [*cells(EXPERIMENTS["mixed_precision"]), *both]).panels[-1:])
+
+
 def test_what_stands_beside_a_ladder_is_parted_from_its_rungs():
     panel = chart("ladder").panels[0]
     (height,) = (rule.at for rule in panel.rules if rule.across == "y")

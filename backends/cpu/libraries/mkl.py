@@ -29,6 +29,7 @@ from backends.cpu._vector.unit import features
 from backends.cpu.libraries import _cblas
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer, not_installed
 from backends.cpu.libraries._kernel_family import of_mkl
+from harness.dtypes import is_float8
 from harness.interface import Execution
 from harness.machine import Machine
 from harness.operands import Operands, data_address
@@ -62,7 +63,7 @@ class Mkl(BlasPeer):
         """Return why MKL does not compute `problem`, or None."""
         if problem.is_mixed and problem.alpha is not None and (not np.isfinite(problem.alpha) or problem.alpha == 0):
             return "no factor of A of so few bits: MKL multiplies sums by alpha, and 0 or infinity would lose NaN"
-        if problem.is_mixed and (problem.dtype.itemsize > 4 or problem.input_dtype.name.startswith("float8")):
+        if problem.is_mixed and (problem.dtype.itemsize > 4 or is_float8(problem.input_dtype)):
             return f"MKL has no product of {problem.input_dtype.name} with sums of {problem.dtype.name}"
         return super().declines(problem)
 

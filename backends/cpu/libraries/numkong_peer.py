@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import absent
-from harness.dtypes import is_bool
+from harness.dtypes import is_bool, is_float8
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -54,7 +54,8 @@ class NumKong(Backend):
             return "NumKong is compared where operands are narrower than sums, and over bits"
         if problem.is_mixed and problem.input_dtype.name == "bfloat16":
             return "NumKong 7.8 gives wrong numbers beside infinities over bfloat16"
-        if problem.is_mixed and problem.input_dtype.name in ("uint8", "float8_e4m3fn", "float8_e5m2", "complex64"):
+        narrow = problem.input_dtype
+        if problem.is_mixed and (is_float8(narrow) or narrow.name in ("uint8", "complex64")):
             return "of its narrow products those of int8 and float16 are compared with NumKong's"
         if problem.alpha is not None or problem.accumulate or min(problem.m, problem.n, problem.k) == 0:
             return "NumKong's products are taken plain: no alpha, no C, no empty size"

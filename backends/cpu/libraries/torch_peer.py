@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer, absent, is_contiguous
-from harness.dtypes import row_of
+from harness.dtypes import is_float8, row_of
 from harness.interface import Execution, HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
@@ -41,7 +41,7 @@ class Torch(BlasPeer):
         """Return why PyTorch does not compute `problem`, or None."""
         if not problem.is_mixed:
             return super().declines(problem)
-        if problem.dtype.itemsize > 4 or problem.input_dtype.name.startswith("float8"):
+        if problem.dtype.itemsize > 4 or is_float8(problem.input_dtype):
             return f"PyTorch has no product of {problem.input_dtype.name} with sums of {problem.dtype.name}"
         if problem.input_dtype.name == "uint8":
             return "PyTorch's only product of bytes, torch._int_mm, takes int8"

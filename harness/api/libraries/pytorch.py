@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.api.libraries.base import Address, Library, Place, type_name
 from harness.api.libraries.gpu import cupy, on_stream
-from harness.dtypes import dtype_name
+from harness.dtypes import TABLE, dtype_name
 from harness.errors import ProblemError
 from harness.interface import ALIGNMENT
 
@@ -119,10 +119,8 @@ class PyTorch(Library):
         if x.is_conj() or x.is_neg():
             x = x.resolve_conj().resolve_neg()
         if place is None:
-            torch = sys.modules["torch"]
-            if x.dtype is torch.bfloat16:
-                return x.view(torch.int16).numpy().view(self.dtype(x.dtype))
-            return x.numpy()
+            bits = _bits(x.dtype)
+            return x.numpy() if bits is None else x.view(bits).numpy().view(self.dtype(x.dtype))
         cuda, address = cupy().cuda, self.address(x, place)
         memory = cuda.UnownedMemory(address.ptr, x.nbytes, x, place)
         return cupy().ndarray(tuple(x.shape), address.dtype, cuda.MemoryPointer(memory, 0), address.strides)
@@ -182,6 +180,13 @@ class PyTorch(Library):
         if isinstance(dtype, sys.modules["torch"].dtype):
             self._dtypes[dtype] = converted
         return converted
+
+
+@functools.cache
+def _bits(dtype: Any) -> Any:
+    """Return PyTorch's integers of the size of `dtype`, as which NumPy reads those that are not its own; else None."""
+    row = TABLE.get(str(dtype).rpartition(".")[2])
+    return None if row is None or row.is_of_sums else getattr(sys.modules["torch"], f"int{8 * row.itemsize}")
 
 
 def current_stream(index: int) -> int:

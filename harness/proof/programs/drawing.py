@@ -14,7 +14,17 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from harness.dtypes import float_limits, is_bool, is_complex, is_exact, is_float, is_integer, mixed_dtypes
+from harness.dtypes import (
+    factors_dtype,
+    float_limits,
+    is_bool,
+    is_complex,
+    is_exact,
+    is_float,
+    is_integer,
+    mixed_dtypes,
+    named_dtype,
+)
 from harness.operands import shares_with_itself
 from harness.proof.programs.program import EINSUMS, OWN, PRODUCTS, SEQUENCES, VALUES, Program, View, semiring_of
 from harness.proof.programs.room import Room
@@ -141,6 +151,7 @@ def _product(draw: Draw, call: str, kind: Combination, limits: Limits) -> Progra
         forms[added] = forms[added][0], kind.dtype
     if len(forms) > 1 and not kind.is_mixed and draw.integers(0, 15) == 0:
         _promote(draw, forms, np.dtype(kind.dtype))
+    _pair(draw, forms, kind, limits)
     batch = np.broadcast_shapes(*(shape[: len(shape) - len(letters[name])] for name, (shape, _) in forms.items()))
     shape = batch + tuple(sizes[x] for x in of_result)
     outs = [(shape, kind.dtype), *([(shape, "int32")] if call == "gemm_argk" else ())]
@@ -174,6 +185,7 @@ def _einsum(draw: Draw, kind: Combination, limits: Limits, *, has_one: bool) -> 
         f"operands[{i}]": (tuple(1 if x == single and i == where else sizes[x] for x in term), kind.narrow)
         for i, term in enumerate(terms)
     }
+    _pair(draw, forms, kind, limits)
     options: dict[str, Any] = {"subscripts": text}
     if len(terms) > 2 and draw.integers(0, 1):
         options["path"] = draw.choice(([[0, 1], [0, 1]], [[1, 2], [0, 1]], [[0, 2], [0, 1]]))
@@ -269,6 +281,23 @@ def _promote(draw: Draw, forms: dict[str, Form], dtype: np.dtype[Any]) -> None:
         forms[name] = forms[name][0], draw.choice(lower)
 
 
+def _pair(draw: Draw, forms: dict[str, Form], kind: Combination, limits: Limits) -> None:
+    """Have one of two factors of a mixed product have another format, that is summed alike."""
+    names = [name for name, (_, dtype) in forms.items() if dtype == kind.narrow]
+    able = _beside(kind.narrow) if kind.is_mixed and len(names) > 1 else ()
+    others = [x for x in able if x not in limits.without]
+    if others and draw.integers(0, 2) == 0:
+        name = draw.choice(names)
+        forms[name] = forms[name][0], draw.choice(others)
+
+
+@functools.cache
+def _beside(narrow: str) -> tuple[str, ...]:
+    """Return the other dtypes of factors beside `narrow`."""
+    others = [x for x, _ in mixed_dtypes() if x.name != narrow]
+    return tuple(x.name for x in others if factors_dtype(x, named_dtype(narrow)) is not None)
+
+
 def _scalars(draw: Draw, kind: Combination, *, has_c: bool) -> dict[str, Any]:
     """Return alpha and beta, or neither."""
     if kind.semiring in ("own_plus_minus", "plus_sqdiff"):
@@ -308,7 +337,11 @@ def _laid_out(
     threads = draw.choice((None, None, None, 1, 2))
     if threads:
         options["threads"] = threads
-    room = Room(draw, limits, is_shared=draw.integers(0, 5) == 0)
+    is_scaled_last = "alpha" in options and any(dtype == "bfloat16" for _, dtype in forms.values())
+    # alpha times A may overflow where the definition, in a wider dtype, does not
+    is_scaled_last |= is_complex(np.dtype(kind.dtype)) and 1 < abs(options.get("alpha", 1)) < np.inf
+    # arrays that share memory hold each other's bits, which may be any number
+    room = Room(draw, limits, is_shared=draw.integers(0, 5) == 0 and not is_scaled_last)
     views: dict[str, View] = {name: room.lay(*form) for name, form in forms.items()}
     out: tuple[View, ...] = ()
     where = draw.choice(("new", "new", "own", "own", "same", "overlap")) if outs else "new"
@@ -319,9 +352,6 @@ def _laid_out(
         beside = draw.choice(list(views.values())).buffer if where == "overlap" else None
         out = tuple(room.lay(*form, beside=beside, is_out=True) for form in outs)
     values = draw.choice(VALUES)
-    is_scaled_last = kind.narrow == "bfloat16" and "alpha" in options
-    # alpha times A may overflow where the definition, in a wider dtype, does not
-    is_scaled_last |= is_complex(np.dtype(kind.dtype)) and 1 < abs(options.get("alpha", 1)) < np.inf
     if (is_scaled_last or "s" in options.get("subscripts", "")) and values in ("wide", "specials"):
         values = "normal"  # sums that are scaled, or sums of one operand, may overflow where the definition does not
     seed = draw.integers(0, (1 << 31) - 1)

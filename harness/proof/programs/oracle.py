@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness import machine, registry
-from harness.dtypes import is_bool, is_exact
+from harness.dtypes import factors_dtype, is_bool, is_exact
 from harness.errors import VerificationError
 from harness.interface import Backend, make_plan
 from harness.operands import Operands, lower_triangle
@@ -18,7 +18,7 @@ from harness.problem import Problem
 from harness.proof import reference
 from harness.proof.magnitude import measured
 from harness.proof.programs import sequences
-from harness.proof.programs.program import SEQUENCES, Program, View, semiring_of
+from harness.proof.programs.program import PRODUCTS, SEQUENCES, Program, View, semiring_of
 from harness.proof.verify import verify
 from harness.semiring import Semiring
 
@@ -69,7 +69,8 @@ def product_of(program: Program, inputs: list[np.ndarray]) -> tuple[Problem, np.
         np.result_type(*(x.dtype for x in inputs)) if "dtype" not in options else np.dtype(options["dtype"])
     )
     if "dtype" in options:
-        narrow = inputs[0].dtype
+        added = PRODUCTS[program.call][1] if program.call in PRODUCTS else ""
+        narrow = factors_dtype(*(x.dtype for name, x in named.items() if name != added))
     if program.call in SEQUENCES:
         return sequences.step_of(program, inputs)
     a, b, c = (named.get(name) for name in "abc")
@@ -95,11 +96,11 @@ def product_of(program: Program, inputs: list[np.ndarray]) -> tuple[Problem, np.
     scalars = options.get("alpha"), options.get("beta"), c is not None
     problem = Problem(m, n, k, semiring, dtype, *scalars, operand_dtype=narrow, triangle=triangle, batch=batch)
 
-    def whole(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            return np.broadcast_to(x.astype(dtype), (*batch, *x.shape[-2:]))
+    def whole(x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):  # factors of a mixed product are read as they are, whatever holds both
+            return np.broadcast_to(x if "dtype" in options else x.astype(dtype), (*batch, *x.shape[-2:]))
 
-    return problem, whole(a, narrow), whole(b, narrow), None if c is None else whole(c, dtype)
+    return problem, whole(a), whole(b), None if c is None else whole(c)
 
 
 def _as_product(

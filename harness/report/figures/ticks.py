@@ -21,6 +21,7 @@ def limits(scale: str, span: tuple[float, float], given: tuple[float | None, flo
     if scale == "ratio":
         low, high = min(low, SHORTEST[0]), max(high, SHORTEST[1])
     if scale == "linear":
+        low = min(low, low if given[0] is None else given[0])  # room is a part of what is shown
         room = 0.06 * ((high - low) or abs(high) or 1.0)
         ends = low - room, high + room
     else:
