@@ -31,7 +31,7 @@ def _case(n: int, family: str, dtype: str) -> Case:
         _contender(f"{SUBJECT}, by statistics", SUBJECT, gate="statistic"),
     ]
     if problem.is_complex:
-        contenders += [_contender(name, name) for name in ("gpu-cublas-3m", "gpu-four-m")]
+        contenders.append(_contender("gpu-four-m", "gpu-four-m"))
     else:
         emulated = {"backend": VENDOR, "parameters": {}, "is_vendors_emulation": True}
         contenders += [

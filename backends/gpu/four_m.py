@@ -7,7 +7,8 @@
 It is the 4m method of BLIS with its four products side by side. No term is computed twice, so a base with r operations
 a second makes as many complex ones, but for the passes over n^2 elements. alpha and conjugates cost nothing there.
 
-Source: Van Zee and Smith, "Implementing High-performance Complex Matrix Multiplication via the 3m and 4m Methods" (2017).
+Source: Van Zee and Smith, "Implementing High-performance Complex Matrix Multiplication via the 3m and 4m Methods"
+(2017).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ values on the GPU, in the stream of the product, and nobody waits for it (docs/f
 Complex numbers take two products of bytes a modulus, where four real products would take four (moduli.py). The passes
 look at planes of their parts (planes.cu), whose dot products are real parts of D, as at real vectors.
 
-Source: Ozaki, Uchino and Imamura, arXiv 2504.08009 and 2508.03984; complex numbers: Caday, arXiv 2609.05419. Rounding to
-nearest, bytes out of the products, trial, proof and gate are this project's.
+Source: Ozaki, Uchino and Imamura, arXiv 2504.08009 and 2508.03984; complex numbers: Caday, arXiv 2609.05419. Rounding
+to nearest, bytes out of the products, trial, proof and gate are this project's.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.program import Matrix, Place, Program
 from harness.dtypes import is_complex
 from harness.interface import Execution
-from harness.operands import Operands
+from harness.operands import Operands, conjugated
 from harness.plan import Plan
 from harness.tuning.gpu.triangles import TRIANGLE_ROWS
 from harness.tuning.static_order import AUTO_FIRST_ON_GPU
@@ -46,17 +46,17 @@ class GpuTriangle(Triangle):
         if x.shape[0] == 0:
             return lambda: None
         if is_complex(x.dtype):
-            return lambda: _mirror_complex(x, whole, arrays, conjugate)
+            return lambda: _mirror_complex(x, whole, arrays, is_hermitian=conjugate is not None)
         x = x if x.itemsize in x.strides else arrays.ascontiguousarray(x)
         packed = PackedProgram.of(mirror_program(x), {"a": x.itemsize, "out": x.itemsize})
         return lambda: packed.launch([x.data.ptr, whole.data.ptr], device.current_stream())
 
 
-def _mirror_complex(x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None) -> None:
+def _mirror_complex(x: Any, whole: Any, arrays: Any, *, is_hermitian: bool) -> None:
     """Write to `whole` the matrix whose triangle is that of `x`; a Hermitian one has a real diagonal."""
-    mirrored = x.T if conjugate is None else conjugate(x).T
+    mirrored = conjugated(x, arrays).T if is_hermitian else x.T
     whole[...] = arrays.where(arrays.tri(x.shape[0], dtype=arrays.bool_), x, mirrored)
-    if conjugate is not None:
+    if is_hermitian:
         diagonal = arrays.arange(x.shape[0])
         whole[diagonal, diagonal] = x[diagonal, diagonal].real
 

@@ -16,7 +16,7 @@ import numpy as np
 from harness.api.arrays import Arrays, is_masked, kind_of
 from harness.dtypes import MIXED, dtype_name, factors_dtype, is_known
 from harness.errors import ProblemError
-from harness.operands import broadcast, shares_with_itself
+from harness.operands import broadcast, conjugated, shares_with_itself
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring
 
@@ -44,7 +44,7 @@ class Arguments:
     def conjugated(self) -> Arguments:
         """Return the same product of copies that are conjugated, for a backend that conjugates nothing."""
         problem, module = self.problem, self.arrays.module
-        inputs = {name: module.conjugate(x) if name in problem.conjugate else x for name, x in self.inputs.items()}
+        inputs = {name: conjugated(x, module) if name in problem.conjugate else x for name, x in self.inputs.items()}
         layout = order_of(inputs["a"]) + order_of(inputs["b"]) + problem.layout[2]
         return Arguments(self.arrays, inputs, problem.laid_out(layout, conjugate=""), self.batch)
 

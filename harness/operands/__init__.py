@@ -30,6 +30,7 @@ __all__ = [
     "aligned_empty",
     "broadcast",
     "collapsed",
+    "conjugated",
     "data_address",
     "distinct",
     "lower_triangle",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 ROWS_AT_A_TIME = 1024  # are drawn: bounds the memory that it takes
+
+_COMPLEX64, _SIGN_OF_IMAGINARY = np.dtype(np.complex64), np.uint64(1 << 63)
 
 
 @dataclass
@@ -111,6 +114,19 @@ def write_result(problem: Problem, produced: np.ndarray, out: np.ndarray) -> Non
         np.copyto(out, produced, where=lower_triangle(problem.m))
     else:
         out[...] = produced
+
+
+def conjugated(x: Any, arrays: Any) -> Any:
+    """Return a conjugated copy of an array of the module `arrays`, NumPy or CuPy.
+
+    complex64 by turning the sign bits of imaginary parts: CuPy's arithmetic takes subnormal float32 for zero.
+    """
+    if isinstance(x, np.ndarray) or x.dtype.itemsize != _COMPLEX64.itemsize:
+        return arrays.conjugate(x)
+    copy = x.copy(order="K")
+    bits = copy.view(np.uint64)
+    bits ^= _SIGN_OF_IMAGINARY
+    return copy
 
 
 def lower_triangle(size: int) -> np.ndarray:

@@ -24,6 +24,7 @@ KINDS = [
     ("plus_times", "int64"),
     ("plus_times", "float64"),
     ("lor_land", "bool"),
+    ("plus_times", "complex128"),
 ]
 
 

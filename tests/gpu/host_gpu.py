@@ -165,14 +165,6 @@ class HostGpu(Cupy):
         z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
-    def cublasCgemm3m(self, context: Any, *arguments: Any) -> int:  # noqa: N802
-        *shape, alpha, b, ldb, a, lda, beta, c, ldc = arguments
-        return self.cublasGemmEx(context, *shape, alpha, b, 4, ldb, a, 4, lda, beta, c, 4, ldc)
-
-    def cublasZgemm3m(self, context: Any, *arguments: Any) -> int:  # noqa: N802
-        *shape, alpha, b, ldb, a, lda, beta, c, ldc = arguments
-        return self.cublasGemmEx(context, *shape, alpha, b, 5, ldb, a, 5, lda, beta, c, 5, ldc)
-
     def cublasGemmStridedBatchedEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
         (of_b, of_a, n, m, k, alpha, b, _, ldb, step_b, a, _, lda, step_a, beta, c, wide, ldc, step_c, count, *_) = (
             arguments

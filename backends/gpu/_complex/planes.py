@@ -58,9 +58,7 @@ class ComplexProduct(NamedTuple):
         """Return the product, or the same by its transpose if `out` is by columns."""
         if not out.by_columns:
             return cls(problem, a, b, c, out)
-        turned = problem.laid_out(
-            problem.layout, m=problem.n, n=problem.m, conjugate=_SWAPPED[problem.conjugate]
-        )
+        turned = problem.laid_out(problem.layout, m=problem.n, n=problem.m, conjugate=_SWAPPED[problem.conjugate])
         return cls(turned, *(x._replace(by_columns=not x.by_columns) for x in (b, a, c, out)))
 
 
@@ -105,13 +103,11 @@ def add_join(
     blocks = min(m * ceil_div(n, _THREADS), _most_blocks())
     of_c = c.place, *map(np.int64, c.steps)
     of_products = _NOWHERE if products is None else products
-    program.launch(
-        kernel, blocks, unless, of_products, m, n, *_parts(problem, problem.beta), *of_c, out.place, out.ld
-    )
+    program.launch(kernel, blocks, unless, of_products, m, n, *_parts(problem, problem.beta), *of_c, out.place, out.ld)
 
 
 def add_begin(program: Program, problem: Problem, c: Matrix, out: Matrix) -> None:
-    """Add the launch that writes beta C to `out`, or zeros if there are no terms, where a product does not write all."""
+    """Add the launch that writes beta C to `out`, or zeros if there are no terms: where no product writes all."""
     is_there = problem.accumulate and problem.beta is None and c.place == out.place
     if (problem.accumulate and not is_there) or (problem.k == 0 and not is_there):
         add_join(program, ComplexProduct(problem, out, out, c, out), None)

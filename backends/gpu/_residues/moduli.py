@@ -3,8 +3,8 @@
 With P the product of the first N moduli, an integer in -P/2..P/2 is ``sum_t c_t w_t mod P`` from its residues c_t, by
 the Chinese remainder theorem; ``w_t = (P / p_t) ((P / p_t)^-1 mod p_t)``.
 
-Modulo a p for which s^2 = -1 has a root, a complex number x + i y is a pair, x + s y and x - s y, and a product of pairs
-is that of each: two products in place of four. Their sum is 2 x, and their difference 2 s y.
+Modulo a p for which s^2 = -1 has a root, a complex number x + i y is a pair, x + s y and x - s y, and a product of
+pairs is that of each: two products in place of four. Their sum is 2 x, and their difference 2 s y.
 
 Source of the second: Caday, arXiv 2609.05419.
 """

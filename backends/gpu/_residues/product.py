@@ -82,9 +82,7 @@ def stack_bytes(problem: Problem, m: int, n: int, k: int, layers: int) -> tuple[
     """
     a, b, c = Residues(*[Place("")] * 4, layers, m, n, k).sizes
     part, of_planes = parts_dtype(problem.dtype), 1 + problem.is_complex
-    copy_a, copy_b = (
-        rows * padded(x, part) * part.itemsize for rows, x in ((of_planes * m, k), (k, of_planes * n))
-    )
+    copy_a, copy_b = (rows * padded(x, part) * part.itemsize for rows, x in ((of_planes * m, k), (k, of_planes * n)))
     products = of_planes**2 * m * n * part.itemsize if problem.is_complex else 0
     return max(a, copy_a), max(b, copy_b), max(c, products)
 
@@ -112,7 +110,9 @@ def add_residue_product(program: Program, plan: Plan, product: ResidueProduct) -
     conditions = {"is_balanced": bool(plan.options["balance"]), "is_certified": gate == "certified"}
     if product.problem.is_complex and any(conditions.values()):
         got = f"gate={gate}, balance={plan.options['balance']}"
-        raise PlanError("complex numbers are neither certified nor balanced", expected="another gate, balance=0", got=got)
+        raise PlanError(
+            "complex numbers are neither certified nor balanced", expected="another gate, balance=0", got=got
+        )
     buffers = Buffers.reserve(program, product, panel, most, **conditions)
     for first in range(0, product.n, panel):
         part = product.columns(first, min(panel, product.n - first))
@@ -178,7 +178,10 @@ def _add_residues(
     ]
     macros: dict[str, object] = {"MODULI": ", ".join(map(str, MODULI))}
     if product.parts > 1:
-        macros = {name: ", ".join(map(str, x)) for name, x in (("MODULI", SPLIT_MODULI), ("ROOTS", map(root_of, SPLIT_MODULI)))}
+        macros = {
+            name: ", ".join(map(str, x))
+            for name, x in (("MODULI", SPLIT_MODULI), ("ROOTS", map(root_of, SPLIT_MODULI)))
+        }
     itemsize = parts_dtype(product.problem.dtype).itemsize
     for name, x in zip("AB", operands, strict=True):
         macros |= {f"{name}_ALONG": x.is_along, f"{name}_WIDE": is_aligned(x.matrix, itemsize)}

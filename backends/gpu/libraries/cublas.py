@@ -5,14 +5,14 @@
     float16, bfloat16 sums in float32; beside subnormal operands see `extra_error`
     int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
     float32 to float64  both operands are widened first, as part of the product
-    complex64, complex128  four products of parts, ordinary rounding; `gpu-cublas-3m`: three, of their sums
+    complex64, complex128  four products of parts, ordinary rounding
 
 Other operands are taken as they lie, by rows or by columns.
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
 Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch.
 
-Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx, cublasCgemm3m, cublasZgemm3m.
+Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 _TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER, "complex64": _FLOAT, "complex128": _DOUBLE}
-_THREE_PRODUCTS = {"complex64": "cublasCgemm3m", "complex128": "cublasZgemm3m"}
 
 # cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
@@ -58,7 +57,6 @@ class Cublas(Rung):
     most_dimensions = 1
     widens = True
     uses_tf32: ClassVar[bool] = False
-    uses_three_products: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         """Say whether there is a GPU, and cuBLAS."""
@@ -75,11 +73,9 @@ class Cublas(Rung):
         is_scaled = self.scales_sums(problem) and problem.alpha is not None and not is_exact(problem.dtype)
         if is_scaled and not (np.isfinite(problem.alpha) and problem.alpha):
             return "an infinite alpha makes NaN of sums that are zero, and cuBLAS zeros of all sums by one of 0"
-        if is_widened(problem):
-            return None
-        if dtype_name(problem.input_dtype) == "int8" and (problem.k % _INT8_STEP or problem.n % _INT8_STEP):
-            return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
-        return None
+        is_byte = dtype_name(problem.input_dtype) == "int8"
+        is_cut = is_byte and (problem.k % _INT8_STEP or problem.n % _INT8_STEP)
+        return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}" if is_cut else None
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
         """Return A and B: the library transposes them."""
@@ -117,7 +113,6 @@ class Cublas(Rung):
         gemm = Gemm(
             problem.m, problem.n, problem.k, *lds, out.ld, dtype_name(problem.input_dtype), dtype_name(problem.dtype),
             alpha.item(), int(problem.accumulate), self.uses_tf32, by_columns,
-            uses_three_products=self.uses_three_products,
         )  # fmt: skip
         if product.batch:
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
@@ -127,30 +122,6 @@ class Cublas(Rung):
 def _is_one_by_one(problem: Problem) -> bool:
     begins = problem.is_complex and (problem.accumulate or problem.k == 0)  # by a launch that knows no batch
     return dtype_name(problem.input_dtype) == "int8" or is_widened(problem) or begins
-
-
-class CublasThreeProducts(Cublas):
-    """The vendor's library by three real products in place of four."""
-
-    name = "gpu-cublas-3m"
-    step = 91
-    idea = "the vendor's library by three products of parts and of their sums: a quarter less work, a weaker bound"
-    source = "NVIDIA cuBLAS, cublasCgemm3m, cublasZgemm3m; error: Higham (1992)"
-    takes = Rung.takes - {"batch"} | {"complex"}
-    uses_three_products = True
-
-    def declines(self, problem: Problem) -> str | None:
-        """Decline all but complex numbers."""
-        return super().declines(problem) or (None if problem.is_complex else "it multiplies complex numbers alone")
-
-    def loosens(self, problem: Problem) -> bool:
-        """Return True: its error is bounded by norms alone."""
-        return True
-
-    def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return six roundings of each term, of the largest norms of a row and of a column (see cpu-three-m)."""
-        problem = plan.problem
-        return 3 * (problem.k + 8) * float(np.finfo(problem.dtype).eps) * largest_dot(problem, operands)
 
 
 class CublasTf32(Cublas):
@@ -194,8 +165,6 @@ class Gemm(NamedTuple):
         Of a batch; 0: there is none.
     steps : (int, int, int)
         Distances of the matrices of a batch, in elements: of A, of B and of the output.
-    uses_three_products : bool
-        Whether complex numbers are multiplied so.
     """
 
     m: int
@@ -212,7 +181,6 @@ class Gemm(NamedTuple):
     by_columns: tuple[bool, bool] = (False, False)
     products: int = 0
     steps: tuple[int, int, int] = (0, 0, 0)
-    uses_three_products: bool = False
 
     def load(self) -> Callable[..., None]:
         """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
@@ -226,10 +194,6 @@ class Gemm(NamedTuple):
         x, y, z = (ctypes.c_void_p() for _ in range(3))
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
         shape = of_b, of_a, self.n, self.m, self.k
-        if self.uses_three_products:
-            routine = _THREE_PRODUCTS[self.dtype]
-            given = *shape, alpha, x, self.ldb, y, self.lda, beta, z, self.ldc
-            return bind(routine, "compute the product", given, (y, x, z))
         if self.products:
             step_a, step_b, step_c = map(ctypes.c_longlong, self.steps)
             arguments: tuple[Any, ...] = (

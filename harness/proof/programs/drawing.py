@@ -339,7 +339,7 @@ def _laid_out(
         options["threads"] = threads
     is_scaled_last = "alpha" in options and any(dtype == "bfloat16" for _, dtype in forms.values())
     # alpha times A may overflow where the definition, in a wider dtype, does not
-    is_scaled_last |= is_complex(np.dtype(kind.dtype)) and 1 < abs(options.get("alpha", 1)) < np.inf
+    is_scaled_last |= not is_exact(np.dtype(kind.dtype)) and 1 < abs(options.get("alpha", 1)) < np.inf
     # arrays that share memory hold each other's bits, which may be any number
     room = Room(draw, limits, is_shared=draw.integers(0, 5) == 0 and not is_scaled_last)
     views: dict[str, View] = {name: room.lay(*form) for name, form in forms.items()}
