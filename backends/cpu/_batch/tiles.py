@@ -60,7 +60,7 @@ class TileTable:
         self.address, self.rows = 0, np.zeros((0, TILE_WORDS), np.int64)
         if not is_tiles_alone(loops, shape):
             return
-        itemsize = np.dtype(loops.key.dtype).itemsize
+        itemsize = loops.key.itemsize
         tiles = _tiles(loops.key, shape)
         extents = [rows * is_ahead for rows, is_ahead in zip((shape.m, shape.k, shape.m), prefetched, strict=True)]
         shares = [np.arange(len(tiles) + 1) * rows // len(tiles) for rows in extents]
@@ -90,7 +90,7 @@ def _tiles(key: KernelKey, shape: Shape) -> list[tuple[int, ...]]:
     """Return of each tile its function, the offsets of its rows of A, columns of B and part of C, and its lanes."""
     wanted = tile_of(key, shape)
     functions = tile_addresses(key) if wanted is key else tile_addresses(wanted, fewest_vectors=wanted.nv)
-    itemsize, mr, nv, lanes = np.dtype(key.dtype).itemsize, wanted.mr, wanted.nv, key.lanes
+    itemsize, mr, nv, lanes = key.itemsize, wanted.mr, wanted.nv, key.lanes
     whole = mr + (not key.operations.is_careful)
     tiles = []
     for panel, vectors in _cuts(-(-shape.n // lanes), nv):
