@@ -178,8 +178,7 @@ class Simd(Backend):
             m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
             (limited, settings), problem = settings_of_one(threads), one.laid_out("CCC", m=m, n=n, k=shape.k)
             tile = settings.blocking.mr, settings.blocking.nr
-            settings = dataclasses.replace(
-                settings,
+            settings = settings.changed(
                 blocking=tuning_simd.simd_blocking(problem, limited, *tile, numbers),
                 threads=tuning_parts.simd_threads(problem, threads, numbers.pairs_per_thread),
             )
@@ -245,7 +244,7 @@ class Simd(Backend):
                 product = dataclasses.replace(
                     problem, m=shape.m, n=shape.n, k=shape.k, accumulate=True, triangle=triangle
                 )
-                settings = dataclasses.replace(settings_of(self.plan(product, one)), packs_a=packs_a, packs_b=packs_b)
+                settings = settings_of(self.plan(product, one)).changed(packs_a=packs_a, packs_b=packs_b)
                 return settings.tiled_loops(settings.key(ops._replace(is_careful=is_careful), dtype), shape, triangle)
 
             leaf = block or PATHS_LEAF

@@ -172,7 +172,12 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
     if problem.k <= SIMD_FEW_TERMS and problem.m * problem.n * size > cache_sizes(machine)[1]:
         largest = mr
     nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
-    return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
+    return _of_one_tile(mr, nr).resized(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc)
+
+
+@functools.cache
+def _of_one_tile(mr: int, nr: int) -> Blocking:
+    return Blocking(mc=mr, nc=nr, kc=1, mr=mr, nr=nr)
 
 
 def largest_at_once(threads: int) -> int:

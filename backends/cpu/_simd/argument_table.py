@@ -72,7 +72,7 @@ class Loops(NamedTuple):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return np.dtype(self.key.dtype).itemsize
+        return self.key.itemsize
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -105,15 +105,17 @@ class Loops(NamedTuple):
         """Return the table of the kernel that the loops are given."""
         return kernel_table(self.key)
 
-    def blocked(self, part: Part) -> Part:
-        """Return `part` with the cache blocks of the loops, and whether they pack."""
-        x = self.blocking
-        return part._replace(mc=x.mc, nc=x.nc, kc=x.kc, packs_a=self.packs_a, packs_b=self.packs_b)
+    def whole(self, shape: Shape, accumulate: bool, packed_b: int = 0) -> Part:
+        """Return the whole product as a part, with the cache blocks of the loops, and whether they pack."""
+        x, packs = self.blocking, {"packs_a": self.packs_a, "packs_b": self.packs_b, "packed_b": packed_b}
+        return shape.part(accumulate, mc=x.mc, nc=x.nc, kc=x.kc, **packs)
 
     def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
         """Return each part of the grid that is not above the diagonal, the largest first."""
         panels = self.scratch_bytes(shape.m, shape.n, shape.k)[0] + self._cut_tile_bytes()
-        whole = self.blocked(shape.part(accumulate))._replace(packed_b=panels)
+        whole = self.whole(shape, accumulate, panels)
+        if self.grid == (1, 1) and not self.triangle:
+            return [whole]
         rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
         columns = cut_evenly(shape.n, self.grid[1], self.steps[1])
         parts = []
@@ -139,7 +141,7 @@ class Loops(NamedTuple):
         """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
         mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
         return (
-            packed_a_bytes(mc, kc, np.dtype(self.key.dtype).itemsize) if self.packs_a else 0,
+            packed_a_bytes(mc, kc, self.key.itemsize) if self.packs_a else 0,
             (packed_b_bytes(nc, kc, self.key) if self.packs_b else 0) + self._cut_tile_bytes(),
         )
 
@@ -165,12 +167,10 @@ class Shape(NamedTuple):
         strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
         return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
 
-    def part(self, accumulate: bool = False) -> Part:
-        """Return the whole product as a part, whose operands begin at offset 0."""
-        (rs_a, cs_a), (rs_b, cs_b) = self.strides_a, self.strides_b
-        strides = {"rs_a": rs_a, "cs_a": cs_a, "rs_b": rs_b, "cs_b": cs_b}
-        rows_of_c = {"rs_c": self.row_stride_out, "rs_block": self.row_stride_block}
-        return Part(self.m, self.n, self.k, **strides, **rows_of_c, accumulate=accumulate)
+    def part(self, accumulate: bool = False, **others: int) -> Part:
+        """Return the whole product as a part, whose operands begin at offset 0, with `others` of its fields."""
+        m, n, k, (rs_a, cs_a), (rs_b, cs_b), rs_c, rs_block = self
+        return Part(m, n, k, 0, rs_a, cs_a, 0, rs_b, cs_b, 0, rs_c, accumulate, 0, rs_block, **others)
 
 
 class Stage(NamedTuple):
@@ -186,7 +186,7 @@ class Stage(NamedTuple):
     def rows(self, addresses: np.ndarray) -> np.ndarray:
         """Return a row for each part: the function, where the operands' `addresses` begin, and the part."""
         before, kernel = (address_of(self.function), data_address(addresses)), data_address(self.kernel)
-        return np.array([(*before, *part._replace(kernel=kernel)) for part in self.parts], np.int64)
+        return np.array([(*before, *part[:-1], kernel) for part in self.parts], np.int64)
 
 
 class LoopTable:
