@@ -61,11 +61,20 @@ SIMD_PACKING_ROWS, SIMD_READING_COLUMNS, SIMD_ROW_STEP = 16, 8, 4
 
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
     """Return how many of `threads` pay for a product of this size."""
+    sizes = problem.m, problem.n, problem.k
+    return threads_that_pay(sizes, problem.dtype.itemsize, problem.pairs, threads, pairs_per_thread)
+
+
+def threads_that_pay(
+    sizes: tuple[int, int, int], itemsize: int, pairs: int, threads: int, pairs_per_thread: int
+) -> int:
+    """Return the same for those m, n and k, and so many pairs."""
     if threads == 1:
         return 1
-    if 1 in (problem.m, problem.n) or updates_rows(problem.m, problem.n, problem.k, problem.dtype.itemsize):
+    m, n, k = sizes
+    if m == 1 or n == 1 or updates_rows(m, n, k, itemsize):
         pairs_per_thread = min(pairs_per_thread, SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD)
-    return max(min(threads, problem.pairs // pairs_per_thread), 1)
+    return max(min(threads, pairs // pairs_per_thread), 1)
 
 
 def simd_parts(pairs: int, threads: int) -> int:

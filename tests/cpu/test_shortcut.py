@@ -464,13 +464,13 @@ def test_then_there_is_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_masks
 def test_threads_share_products_that_one_thread_computes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[int] = []
-    blocking = tuning_simd.simd_blocking
+    blocking = tuning_simd.blocks_around
 
-    def recorded(problem: Problem, *others: Any) -> Any:
-        planned.append(problem.m)
-        return blocking(problem, *others)
+    def recorded(tile: Any, sizes: tuple[int, int, int], *others: Any) -> Any:
+        planned.append(sizes[0])
+        return blocking(tile, sizes, *others)
 
-    monkeypatch.setattr(tuning_simd, "simd_blocking", recorded)
+    monkeypatch.setattr(tuning_simd, "blocks_around", recorded)
     for threads, shared in ((1, []), (2, [112, 128])):
         planned.clear()
         product = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(threads))

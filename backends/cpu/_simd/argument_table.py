@@ -107,8 +107,8 @@ class Loops(NamedTuple):
 
     def whole(self, shape: Shape, accumulate: bool, packed_b: int = 0) -> Part:
         """Return the whole product as a part, with the cache blocks of the loops, and whether they pack."""
-        x, packs = self.blocking, {"packs_a": self.packs_a, "packs_b": self.packs_b, "packed_b": packed_b}
-        return shape.part(accumulate, mc=x.mc, nc=x.nc, kc=x.kc, **packs)
+        x = self.blocking
+        return shape.part(accumulate, x.mc, x.nc, x.kc, self.packs_a, self.packs_b, 0, packed_b)
 
     def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
         """Return each part of the grid that is not above the diagonal, the largest first."""
@@ -118,32 +118,23 @@ class Loops(NamedTuple):
             return [whole]
         rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
         columns = cut_evenly(shape.n, self.grid[1], self.steps[1])
-        parts = []
+        parts, row_of_c, itemsize = [], shape.row_stride_out, self.itemsize
         for ic, jc in itertools.product(range(len(rows) - 1), range(len(columns) - 1)):
             i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
             if self.triangle == "d":
                 n = min(n, i + m - j)
             if n > 0:
-                parts.append(
-                    whole._replace(
-                        m=m,
-                        n=n,
-                        a=i * shape.strides_a[0],
-                        b=j * shape.strides_b[1],
-                        c=i * shape.row_stride_out + j * self.itemsize,
-                        block=i * shape.row_stride_block + j * BLOCK_BYTES,
-                        diagonal=j - i if self.triangle == "d" else NO_DIAGONAL,
-                    )
-                )
+                c, block = i * row_of_c + j * itemsize, i * shape.row_stride_block + j * BLOCK_BYTES
+                diagonal = j - i if self.triangle == "d" else NO_DIAGONAL
+                parts.append(whole.cut(m, n, i * shape.strides_a[0], j * shape.strides_b[1], c, block, diagonal))
         return sorted(parts, key=lambda part: -part.m * part.n) if self.triangle else parts
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
-        mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
-        return (
-            packed_a_bytes(mc, kc, self.key.itemsize) if self.packs_a else 0,
-            (packed_b_bytes(nc, kc, self.key) if self.packs_b else 0) + self._cut_tile_bytes(),
-        )
+        x, cut_tile = self.blocking, self._cut_tile_bytes() if self.triangle else 0
+        kc = min(x.kc, k)
+        of_a = packed_a_bytes(min(x.mc, m), kc, self.key.itemsize) if self.packs_a else 0
+        return of_a, cut_tile + (packed_b_bytes(min(x.nc, n), kc, self.key) if self.packs_b else 0)
 
     def _cut_tile_bytes(self) -> int:
         """Return the bytes before the packed panels of B, for a tile that the diagonal cuts."""
@@ -167,10 +158,10 @@ class Shape(NamedTuple):
         strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
         return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
 
-    def part(self, accumulate: bool = False, **others: int) -> Part:
-        """Return the whole product as a part, whose operands begin at offset 0, with `others` of its fields."""
+    def part(self, accumulate: bool = False, *others: int) -> Part:
+        """Return the whole product as a part, whose operands begin at offset 0; `others`: its fields from `mc` on."""
         m, n, k, (rs_a, cs_a), (rs_b, cs_b), rs_c, rs_block = self
-        return Part(m, n, k, 0, rs_a, cs_a, 0, rs_b, cs_b, 0, rs_c, accumulate, 0, rs_block, **others)
+        return Part(m, n, k, 0, rs_a, cs_a, 0, rs_b, cs_b, 0, rs_c, accumulate, 0, rs_block, *others)
 
 
 class Stage(NamedTuple):
@@ -228,27 +219,29 @@ class LoopTable:
         compute = stages[0] if len(stages) == 1 else functools.partial(_in_turn, stages)
         if size == 0:
             return compute
-        needed, addresses = max(each * threads, size), self.addresses
+        needed = max(each * threads, size)
         scratch(needed)  # now, so that the first run need not wait for new pages
-
-        def run() -> None:
-            memory = scratch(needed)
-            addresses[SCRATCH] = memory.address
-            compute()
-
-        def run_stages() -> None:
-            memory = scratch(needed)
-            with memory.lock:  # a stage finds the sums of the one before
-                addresses[SCRATCH] = memory.address
-                compute()
-
-        return run if len(stages) == 1 else run_stages
+        in_scratch = _run_in_scratch if len(stages) == 1 else _run_stages_in_scratch
+        return functools.partial(in_scratch, compute, self.addresses, needed)
 
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
         """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
         if len(table) == 1:
             return functools.partial(entry_point(build_run_part(is_long)), data_address(table))
         return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
+
+
+def _run_in_scratch(compute: Run, addresses: np.ndarray, size: int) -> None:
+    memory = scratch(size)
+    addresses[SCRATCH] = memory.address
+    compute()
+
+
+def _run_stages_in_scratch(compute: Run, addresses: np.ndarray, size: int) -> None:
+    memory = scratch(size)
+    with memory.lock:  # a stage finds the sums of the one before
+        addresses[SCRATCH] = memory.address
+        compute()
 
 
 def _in_turn(stages: list[Run]) -> None:

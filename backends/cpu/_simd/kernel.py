@@ -91,6 +91,11 @@ class KernelKey(NamedTuple):
         """
         return not self.block_steps and not self.operations.is_careful and not _is_complex(self.dtype)
 
+    @property
+    def masks(self) -> bool:
+        """Whether the unit loads and stores part of a vector."""
+        return _masks(self.unit, self.dtype)
+
     def code(self) -> VectorCode:
         """Return the emitter for this unit and dtype."""
         return VectorCode(self.vector_unit, np.dtype(self.dtype))
@@ -99,6 +104,11 @@ class KernelKey(NamedTuple):
 @functools.cache
 def _lanes(unit: str, dtype: str) -> int:
     return _UNITS[unit].lanes(np.dtype(dtype))
+
+
+@functools.cache
+def _masks(unit: str, dtype: str) -> bool:
+    return _UNITS[unit].masks(np.dtype(dtype))
 
 
 @functools.cache

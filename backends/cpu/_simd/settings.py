@@ -76,29 +76,33 @@ class Settings:
         self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "", *, is_upper: bool = False
     ) -> Loops:
         """Return the loops for operands of this shape, of the type of their nest; `triangle`, `is_upper`: as there."""
-        key, (m, n, *_) = self.key(ops, dtype), shape
-        nest = self._nest(shape, dtype, triangle)
+        return self.loops_by(self.key(ops, dtype), shape, triangle, is_upper=is_upper)
+
+    def loops_by(self, key: KernelKey, shape: Shape, triangle: str = "", *, is_upper: bool = False) -> Loops:
+        """Return the same by the kernel of a key."""
+        nest, m, n = self._nest(shape, key.itemsize, triangle), shape.m, shape.n
         if nest is Loops:
             return self.tiled_loops(key, shape, triangle)
         if nest is VectorLoops:
             return self._vector_loops(key, shape)
-        size = m * m // 2 * dtype.itemsize if nest is SymmetricLoops else m * n * dtype.itemsize // (1 + bool(triangle))
+        size = (m * m // 2 if nest is SymmetricLoops else m * n // (1 + bool(triangle))) * key.itemsize
         grid = tuning_parts.stream_parts(size, self.threads), 1
         return nest(key, self.blocking, False, False, grid, self.threads, triangle, is_upper=is_upper)
 
-    def _nest(self, shape: Shape, dtype: np.dtype[Any], triangle: str) -> type[Loops]:
+    def _nest(self, shape: Shape, itemsize: int, triangle: str) -> type[Loops]:
         """Return the type of the loops: those that stream a matrix once, where that is possible, or those of tiles."""
         if triangle == "a":
             return SymmetricLoops
-        if self.updates_rows(shape, dtype):
+        if self._updates_rows(shape, itemsize):
             return UpdateLoops
+        if (shape.m > 1 and shape.n > 1) or self.block_steps or triangle:
+            return Loops
         streamed = shape.strides_a if shape.n == 1 else shape.strides_b
-        is_vector = min(shape.m, shape.n) == 1 and streamed[1] == dtype.itemsize
-        return VectorLoops if is_vector and not self.block_steps and not triangle else Loops
+        return VectorLoops if streamed[1] == itemsize else Loops
 
     def tiled_loops(self, key: KernelKey, shape: Shape, triangle: str) -> Loops:
         """Return the loops around the register tile, which pack what they do not read in place."""
-        m, n, k, (row_a, step_a), (row_b, _), *_ = shape
+        m, n, k, (row_a, step_a), (row_b, _), _, _ = shape
         itemsize, blocking = key.itemsize, self.blocking
         is_near = n <= self.in_place_up_to or tuning_simd.reads_in_place(row_a, m, self.bad_stride_a)
         b_in_place, comes_by_rows = self._reads_b_in_place(shape, key)
@@ -123,9 +127,9 @@ class Settings:
 
     def _reads_b_in_place(self, shape: Shape, key: KernelKey) -> tuple[bool, bool]:
         """Return whether B may be read in place, and whether it then comes a few rows at a time."""
-        m, n, k, _, (row_b, step_b), *_ = shape
+        m, n, k, _, (row_b, step_b), _, _ = shape
         size = key.itemsize
-        if step_b != size or not self.unit.masks(np.dtype(key.dtype)):
+        if step_b != size or not key.masks:
             return False, False
         is_near = abs(row_b) < tuning_simd.SIMD_NEAR_ROWS_OF_B and columns_left(n, k, key.lanes) == 0
         is_short = k <= self.in_place_up_to or (is_near and m <= tuning_simd.SIMD_FEW_ROWS_OF_A)
@@ -139,13 +143,12 @@ class Settings:
 
     def streams(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
         """Return whether a matrix passes through once: that takes as long as a scan of it."""
-        return min(shape.m, shape.n) == 1 or self.updates_rows(shape, dtype)
+        return min(shape.m, shape.n) == 1 or self._updates_rows(shape, dtype.itemsize)
 
-    def updates_rows(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
+    def _updates_rows(self, shape: Shape, itemsize: int) -> bool:
         """Return whether a product has so few terms that each row of C passes through once, by `UpdateLoops`."""
-        m, n, k, _, (_, step_b), *_ = shape
-        is_possible = step_b == dtype.itemsize and not self.block_steps
-        return is_possible and tuning_parts.updates_rows(m, n, k, dtype.itemsize)
+        is_possible = shape.strides_b[1] == itemsize and not self.block_steps
+        return is_possible and tuning_parts.updates_rows(shape.m, shape.n, shape.k, itemsize)
 
     def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
         """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
