@@ -146,7 +146,7 @@ class Simd(Backend):
         return self._shortcut(semiring, dtype, machine, adds=False)
 
     def whole_shortcut(self, problem: Problem, machine: Machine) -> Shortcut | None:
-        """Return the same with alpha and C, of one product."""
+        """Return the same with alpha and C."""
         product = self._shared_shortcut(problem.semiring, problem.dtype, machine.threads, adds=problem.accumulate)
         return None if product is None else whole_products(problem, product)
 
@@ -183,7 +183,7 @@ class Simd(Backend):
             return loops_of(shape, False, threads)
 
         largest = min(numbers.in_place_up_to, tuning_simd.largest_at_once(machine.threads))
-        batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
+        batches = plain_batches(dtype, loops_of_batch, machine.threads, adds=adds)
         return plain_products(keys[0], largest, loops_of, batches, adds=adds)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
@@ -279,11 +279,6 @@ class Simd(Backend):
         ops = operations(computed(problem.semiring), problem.dtype)
         assert ops is not None
         return list_tile(settings_of(plan).key(ops, _word(problem)[0]))
-
-
-def _no_product(a: Any, b: Any, out: Any) -> bool:
-    """Do nothing, and say so."""
-    return False
 
 
 def _compute_and_widen(numbered: Execution, block: np.ndarray, argk: np.ndarray) -> None:
