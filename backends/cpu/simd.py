@@ -172,7 +172,7 @@ class Simd(Backend):
         tile, keys, l2 = settings.blocking, [settings.key(x, dtype) for x in (ops, swapped)], cache_sizes(machine)[1]
 
         def loops_of(shape: Shape, is_swapped: bool, most: int = machine.threads) -> Loops:
-            m, n, k, *_ = shape
+            m, n, k = shape[:3]
             sizes = (n, m, k) if is_swapped else (m, n, k)
             threads = tuning_parts.threads_that_pay(sizes, size, m * n * k, most, numbers.pairs_per_thread)
             blocking = tuning_simd.blocks_around(tile, sizes, size, threads, l2, numbers)

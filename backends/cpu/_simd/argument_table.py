@@ -116,13 +116,12 @@ class Loops(NamedTuple):
         whole = self.whole(shape, accumulate, panels)
         if self.grid == (1, 1) and not self.triangle:
             return [whole]
-        rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
-        columns = cut_evenly(shape.n, self.grid[1], self.steps[1])
-        parts, row_of_c, itemsize = [], shape.row_stride_out, self.itemsize
-        for ic, jc in itertools.product(range(len(rows) - 1), range(len(columns) - 1)):
-            i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
-            if self.triangle == "d":
-                n = min(n, i + m - j)
+        (row_step, column_step), row_of_c, itemsize = self.steps, shape.row_stride_out, self.itemsize
+        rows = itertools.pairwise(cut_evenly(shape.m, self.grid[0], row_step))
+        columns = itertools.pairwise(cut_evenly(shape.n, self.grid[1], column_step))
+        parts = []
+        for (i, end), (j, last) in itertools.product(rows, columns):
+            m, n = end - i, (min(last, end) if self.triangle == "d" else last) - j
             if n > 0:
                 c, block = i * row_of_c + j * itemsize, i * shape.row_stride_block + j * BLOCK_BYTES
                 diagonal = j - i if self.triangle == "d" else NO_DIAGONAL
@@ -275,6 +274,8 @@ def prepare_product(
 
 def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
     """Return the boundaries of `parts` parts of `extent`, each of about as many whole steps."""
+    if parts == 1:
+        return [0, extent]
     steps = -(-extent // step)
     parts = min(parts, steps)
     return [min(steps * part // parts * step, extent) for part in range(parts + 1)]
