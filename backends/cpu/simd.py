@@ -51,7 +51,6 @@ from backends.cpu._sequences.run import prepare_steps
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS
 from backends.cpu._simd.block_tracker import BLOCK
-from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
 from backends.cpu._simd.product import prepare_generated, run_of_one, with_swapped_operands
 from backends.cpu._simd.settings import Settings
@@ -73,6 +72,7 @@ from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
 from harness.tuning import simd as tuning_simd
 from harness.tuning import simd_parts as tuning_parts
+from harness.tuning.cpu import cache_sizes
 from harness.tuning.paths import PATHS_LEAF
 
 PACKING = ("auto", "always")
@@ -146,7 +146,7 @@ class Simd(Backend):
         return self._shortcut(semiring, dtype, machine, adds=False)
 
     def whole_shortcut(self, problem: Problem, machine: Machine) -> Shortcut | None:
-        """Return the same with alpha and C, of one product."""
+        """Return the same with alpha and C."""
         product = self._shared_shortcut(problem.semiring, problem.dtype, machine.threads, adds=problem.accumulate)
         return None if product is None else whole_products(problem, product)
 
@@ -166,34 +166,25 @@ class Simd(Backend):
         assert swapped is not None
 
         one = Problem(1, 1, 1, semiring, dtype, accumulate=adds)
-        numbers = tuning_simd.simd_numbers(one, machine, unit.name)
+        numbers, size = tuning_simd.simd_numbers(one, machine, unit.name), dtype.itemsize
+        # of one element, from which others' differ by blocks and threads alone
+        settings = settings_of(self.plan(one, machine.with_threads(1)))
+        tile, keys, l2 = settings.blocking, [settings.key(x, dtype) for x in (ops, swapped)], cache_sizes(machine)[1]
 
-        @functools.cache
-        def settings_of_one(threads: int) -> tuple[Machine, Settings]:
-            """Return those of one element, which differ from others' by blocks and threads alone."""
-            limited = machine.with_threads(threads)
-            return limited, settings_of(self.plan(one, limited))
-
-        def loops_of(shape: Shape, is_swapped: bool, threads: int = machine.threads) -> Loops:
-            m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
-            (limited, settings), problem = settings_of_one(threads), one.laid_out("CCC", m=m, n=n, k=shape.k)
-            tile = settings.blocking.mr, settings.blocking.nr
-            settings = dataclasses.replace(
-                settings,
-                blocking=tuning_simd.simd_blocking(problem, limited, *tile, numbers),
-                threads=tuning_parts.simd_threads(problem, threads, numbers.pairs_per_thread),
-            )
-            if is_swapped:
-                return settings.transposed().loops(swapped, dtype, shape)
-            return settings.loops(ops, dtype, shape)
+        def loops_of(shape: Shape, is_swapped: bool, most: int = machine.threads) -> Loops:
+            m, n, k = shape[:3]
+            sizes = (n, m, k) if is_swapped else (m, n, k)
+            threads = tuning_parts.threads_that_pay(sizes, size, m * n * k, most, numbers.pairs_per_thread)
+            blocking = tuning_simd.blocks_around(tile, sizes, size, threads, l2, numbers)
+            those = settings.changed(blocking=blocking, threads=threads)
+            return (those.transposed() if is_swapped else those).loops_by(keys[is_swapped], shape)
 
         def loops_of_batch(shape: Shape, threads: int) -> Loops:
             return loops_of(shape, False, threads)
 
-        key = KernelKey(ops, dtype_name(dtype), unit.name, numbers.mr or unit.rows_of(dtype), numbers.nv or unit.nv)
         largest = min(numbers.in_place_up_to, tuning_simd.largest_at_once(machine.threads))
-        batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
-        return plain_products(key, largest, loops_of, batches, adds=adds)
+        batches = plain_batches(dtype, loops_of_batch, machine.threads, adds=adds)
+        return plain_products(keys[0], largest, loops_of, batches, adds=adds)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
@@ -245,7 +236,7 @@ class Simd(Backend):
                 product = dataclasses.replace(
                     problem, m=shape.m, n=shape.n, k=shape.k, accumulate=True, triangle=triangle
                 )
-                settings = dataclasses.replace(settings_of(self.plan(product, one)), packs_a=packs_a, packs_b=packs_b)
+                settings = settings_of(self.plan(product, one)).changed(packs_a=packs_a, packs_b=packs_b)
                 return settings.tiled_loops(settings.key(ops._replace(is_careful=is_careful), dtype), shape, triangle)
 
             leaf = block or PATHS_LEAF
@@ -288,11 +279,6 @@ class Simd(Backend):
         ops = operations(computed(problem.semiring), problem.dtype)
         assert ops is not None
         return list_tile(settings_of(plan).key(ops, _word(problem)[0]))
-
-
-def _no_product(a: Any, b: Any, out: Any) -> bool:
-    """Do nothing, and say so."""
-    return False
 
 
 def _compute_and_widen(numbered: Execution, block: np.ndarray, argk: np.ndarray) -> None:

@@ -172,7 +172,8 @@ def limited_shortcut(shortcut: Shortcut, backend: Backend, problem: Problem, nam
 
     def where_it_is_first(a: Any, b: Any, out: Any, *c: Any) -> bool:
         if _are_matrices(a, b, out) and a.size + b.size >= fewest:
-            shapes = dataclasses.replace(problem, m=a.shape[-2], k=a.shape[-1], n=b.shape[-1], batch=out.shape[:-2])
+            (m, k), n, batch = a.shape[-2:], b.shape[-1], out.shape[:-2]
+            shapes = problem.laid_out(problem.layout, m=m, n=n, k=k, batch=batch)
             first = orders.order(tables, class_of(shapes, threads), Sizes.of(shapes), static)[:1]
             if first and first[0] != backend.name:
                 return False

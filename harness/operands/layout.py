@@ -79,6 +79,9 @@ def stacks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
     if first.ndim == 2 or first.size == 0:
         yield arrays
         return
+    if all(x.flags.c_contiguous for x in arrays):
+        yield tuple(x.reshape(-1, x.shape[-1]) for x in arrays)
+        return
     pieces = collapsed(sizes, *(x.strides[:-1] for x in arrays))
     if len(pieces) > 1:
         yield from (tuple(x[index] for x in arrays) for index in np.ndindex(sizes[:-1]))

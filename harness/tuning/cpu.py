@@ -86,6 +86,8 @@ def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int
     The number of blocks is a multiple of `parts_of` (threads) where the extent is long enough, so that no thread idles.
     """
     largest = max(largest // step, 1) * step
+    if extent <= largest and parts_of == 1:
+        return max(-(-extent // step), 1) * step
     blocks = -(-extent // largest)
     blocks = max(-(-blocks // parts_of) * parts_of, 1)
     return max(-(-extent // (blocks * step)), 1) * step

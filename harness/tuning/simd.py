@@ -162,17 +162,29 @@ def simd_numbers(problem: Problem, machine: Machine, unit: str) -> SimdNumbers:
 
 def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers: SimdNumbers | None = None) -> Blocking:
     """Choose the cache blocks around a generated kernel of mr x nr elements; by the model if no numbers are given."""
-    size, chosen = problem.dtype.itemsize, numbers or simd_model(problem, machine)
-    kc = split_evenly(problem.k, chosen.kc, 8)
-    rows, threads = problem.m, simd_threads(problem, machine.threads, chosen.pairs_per_thread)
-    if shares_panels(problem.m, problem.n, problem.k, threads):  # a block of A is then all rows of a part
-        rows = -(-problem.m // shared_grid(problem.m, problem.n, threads, mr, nr)[0])
-    is_one_block = rows * kc * size <= chosen.all_of_m_bytes
-    largest = rows + mr if is_one_block else chosen.a_bytes // (kc * size)
-    if problem.k <= SIMD_FEW_TERMS and problem.m * problem.n * size > cache_sizes(machine)[1]:
+    chosen = numbers or simd_model(problem, machine)
+    threads, l2 = simd_threads(problem, machine.threads, chosen.pairs_per_thread), cache_sizes(machine)[1]
+    tile = Blocking(mc=mr, nc=nr, kc=1, mr=mr, nr=nr)
+    return blocks_around(tile, (problem.m, problem.n, problem.k), problem.dtype.itemsize, threads, l2, chosen)
+
+
+def blocks_around(
+    tile: Blocking, sizes: tuple[int, int, int], itemsize: int, threads: int, l2: int, numbers: SimdNumbers
+) -> Blocking:
+    """Return the cache blocks of a product of those m, n and k around the register tile of `tile`.
+
+    `threads`: those that compute it (`simd_threads`); `l2`: bytes of the cache.
+    """
+    (m, n, k), mr, nr = sizes, tile.mr, tile.nr
+    kc, rows = split_evenly(k, numbers.kc, 8), m
+    if shares_panels(m, n, k, threads):  # a block of A is then all rows of a part
+        rows = -(-m // shared_grid(m, n, threads, mr, nr)[0])
+    row_bytes = kc * itemsize
+    largest = rows + mr if rows * row_bytes <= numbers.all_of_m_bytes else numbers.a_bytes // row_bytes
+    if k <= SIMD_FEW_TERMS and m * n * itemsize > l2:
         largest = mr
-    nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
-    return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
+    nc = split_evenly(n, numbers.nc_bytes // itemsize, nr)
+    return tile.resized(mc=split_evenly(m, largest, mr), nc=nc, kc=kc)
 
 
 def largest_at_once(threads: int) -> int:

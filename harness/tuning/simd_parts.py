@@ -61,9 +61,20 @@ SIMD_PACKING_ROWS, SIMD_READING_COLUMNS, SIMD_ROW_STEP = 16, 8, 4
 
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
     """Return how many of `threads` pay for a product of this size."""
-    if 1 in (problem.m, problem.n) or updates_rows(problem.m, problem.n, problem.k, problem.dtype.itemsize):
+    sizes = problem.m, problem.n, problem.k
+    return threads_that_pay(sizes, problem.dtype.itemsize, problem.pairs, threads, pairs_per_thread)
+
+
+def threads_that_pay(
+    sizes: tuple[int, int, int], itemsize: int, pairs: int, threads: int, pairs_per_thread: int
+) -> int:
+    """Return the same for those m, n and k, and so many pairs."""
+    if threads == 1:
+        return 1
+    m, n, k = sizes
+    if m == 1 or n == 1 or updates_rows(m, n, k, itemsize):
         pairs_per_thread = min(pairs_per_thread, SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD)
-    return max(min(threads, problem.pairs // pairs_per_thread), 1)
+    return max(min(threads, pairs // pairs_per_thread), 1)
 
 
 def simd_parts(pairs: int, threads: int) -> int:
@@ -71,8 +82,9 @@ def simd_parts(pairs: int, threads: int) -> int:
 
     With more parts than threads, a thread whose core is shared with other work computes fewer of them.
     """
-    each = min(max(pairs // (threads * SIMD_FEWEST_PAIRS_PER_PART), 1), SIMD_MOST_PARTS_PER_THREAD)
-    return threads * each if threads > 1 else 1
+    if threads == 1:
+        return 1
+    return threads * min(max(pairs // (threads * SIMD_FEWEST_PAIRS_PER_PART), 1), SIMD_MOST_PARTS_PER_THREAD)
 
 
 def stream_parts(size_bytes: int, threads: int) -> int:
@@ -83,9 +95,11 @@ def stream_parts(size_bytes: int, threads: int) -> int:
 
 def updates_rows(m: int, n: int, k: int, itemsize: int) -> bool:
     """Return whether each row of C passes through once, for all terms."""
+    if k > SIMD_UPDATE_TERMS or min(m, n) == 1:
+        return False
     is_large = m * n * itemsize >= SIMD_FEWEST_BYTES_TO_UPDATE
     is_cached = n * itemsize >= SIMD_SHORTEST_UPDATE and k * n * itemsize <= SIMD_LONGEST_UPDATE
-    return min(m, n) > 1 and k <= SIMD_UPDATE_TERMS and is_large and is_cached
+    return is_large and is_cached
 
 
 def parts_of_k(k: int, parts: int) -> int:
@@ -102,6 +116,8 @@ def thread_grid(
     Parts are multiples of `row_step` rows and of vectors of `lanes` columns. Packing its columns of B costs a part as
     much as `packing_rows` more rows, and reading its rows of A as much as `reading_columns` more columns.
     """
+    if parts == 1:
+        return 1, 1
 
     def cost(rows: int) -> tuple[int, int]:
         columns = parts // rows
@@ -139,11 +155,12 @@ def triangle_grid(m: int, threads: int, parts: int) -> int:
 
 def shares_panels(m: int, n: int, k: int, threads: int) -> bool:
     """Return whether all threads share one packed B."""
+    if threads < SIMD_FEWEST_THREADS_TO_SHARE:
+        return False
     pairs, rows = SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_FEWEST_ROWS_TO_SHARE
     if threads >= SIMD_MANY_THREADS:
         pairs, rows = SIMD_FEWEST_PAIRS_OF_MANY, SIMD_FEWEST_ROWS_OF_MANY
-    is_large = m * n * k >= pairs * threads and m >= rows and k > SIMD_FEW_TERMS
-    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large
+    return m * n * k >= pairs * threads and m >= rows and k > SIMD_FEW_TERMS
 
 
 def most_shared_bytes(threads: int) -> int:

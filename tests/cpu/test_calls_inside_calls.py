@@ -54,6 +54,9 @@ def _operands(kind: str) -> tuple[Any, Any, dict[str, Any]]:
     rng = np.random.default_rng()
     if kind == "a batch":
         return rng.random((30, 24, 24)), rng.random((30, 24, 24)), {}
+    if kind == "a batch with scalars and C":
+        a, b, c = rng.random((3, 30, 24, 24))
+        return a, b, {"c": c, "alpha": 2.0, "beta": 0.5}
     if kind == "mixed":
         narrow = next(x for x, _ in mixed_dtypes() if x.name == "int8")
         a, b = (rng.integers(-9, 9, (160, 160), dtype="int8").astype(narrow) for _ in "ab")
@@ -66,6 +69,7 @@ KINDS = (
     "large",
     "by itself",
     "a batch",
+    "a batch with scalars and C",
     "mixed",
     "a vector by rows",
     "a symmetric matrix by a vector",

@@ -14,6 +14,7 @@ import pytest
 from backends.cpu import simd
 from backends.cpu._simd import numpy_object, small_products
 from backends.cpu._simd.numpy_object import ArrayFields, DtypeFields, has_known_layout
+from backends.cpu._simd.settings import Settings
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
 from harness.api import gemm as api_gemm
@@ -230,6 +231,41 @@ def test_a_stack_of_matrices_is_computed_by_it(monkeypatch: pytest.MonkeyPatch) 
     assert np.allclose(gemm(stack, B, threads=1), stack @ B)
 
 
+@needs_masks
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("options", [{"alpha": 1.5}, {"c": True}, {"c": True, "alpha": -2.0, "beta": 0.5}])
+@pytest.mark.parametrize("semiring", ["plus_times", "min_plus"])
+def test_sizes_never_seen_take_it_too(
+    semiring: str, options: dict[str, Any], threads: int, rng: np.random.Generator
+) -> None:
+    has_c, scalars = options.get("c", False), {name: x for name, x in options.items() if name != "c"}
+    known = {**scalars, "semiring": semiring, "threads": threads}
+    gemm(A, B, A if has_c else None, **known)
+    for batch, m, n, k in (((), 131, 150, 9), ((3,), 7, 9, 4), ((2, 2), 60, 33, 70), ((2,), 150, 140, 130)):
+        a, b, c = (rng.standard_normal((*batch, *sizes)) for sizes in ((m, k), (k, n), (m, n)))
+        arrays = (a, b, c) if has_c else (a, b)
+        assert _is_short(*arrays, **known)
+        products = [gemm(*(x[i] for x in arrays), **known, backend="cpu-naive") for i in np.ndindex(batch)]
+        np.testing.assert_allclose(gemm(*arrays, **known), np.reshape(products, (*batch, m, n)), rtol=1e-12, atol=1e-11)
+
+
+@needs_masks
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_their_blocks_and_threads_are_those_of_a_plan(
+    dtype: str, threads: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, made, loops_by = machine.detect().with_threads(threads), [], Settings.loops_by
+    product = SIMD.shortcut(PLUS_TIMES, np.dtype(dtype), here)
+    assert product is not None
+    monkeypatch.setattr(Settings, "loops_by", lambda *given: made.append(given[0]) or loops_by(*given))
+    for m, n, k in rng.integers(130, 900, (40, 3)).tolist():
+        a, b, out = (np.zeros(sizes, dtype) for sizes in ((m, k), (k, n), (m, n)))
+        assert product(a, b, out)
+        expected = simd.settings_of(SIMD.plan(Problem(m, n, k, dtype=np.dtype(dtype)), here))
+        assert made.pop() == expected
+
+
 # --------------------------------------------------------------------------------------- which operands take it
 
 
@@ -330,6 +366,45 @@ def test_sums_with_products_have_the_bits_of_prepared_ones(
                 assert np.array_equal(other, expected)
         assert not room[[0, -1]].any()
         assert not room[:, [0, 1, -1]].any()
+
+
+@needs_masks
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("scalars", [(None, None), (3.7, None), (None, 0.3), (3.7, 0.3)])
+def test_so_have_those_of_batches(threads: int, scalars: tuple[Any, Any], rng: np.random.Generator) -> None:
+    here, whole = machine.detect().with_threads(threads), (PLUS_TIMES, FLOAT64, *scalars, True)
+    compute = SIMD.whole_shortcut(Problem(1, 1, 1, *whole), here)
+    assert compute is not None
+    for batch, m, n, k in (((3,), 5, 7, 3), ((2, 3), 40, 33, 50), ((30,), 24, 24, 24), ((2,), 90, 250, 400)):
+        a, b, c = (rng.choice([-0.0, 0.0, 1.5], (*batch, *sizes)) for sizes in ((m, k), (k, n), (m, n)))
+        plan = SIMD.plan(Problem(m, n, k, *whole, batch=batch), here)
+        for left, right in ((a, b), (np.broadcast_to(a[:1], a.shape), b), (a, b.mT.copy().mT), (a[..., ::-1, :], b)):
+            expected, got, same = np.full((3, *c.shape), np.nan)
+            prepare(SIMD, plan, Operands(left, right, c, expected)).run_once()
+            assert compute(left, right, got, c)
+            same[...] = c
+            assert compute(left, right, same, same)
+            for result in (got, same):
+                assert result.tobytes() == expected.tobytes()
+
+
+@needs_masks
+def test_nothing_of_a_batch_is_written_unless_all_of_it_fits(rng: np.random.Generator) -> None:
+    compute = SIMD.whole_shortcut(Problem(1, 1, 1, alpha=2, accumulate=True), machine.detect())
+    assert compute is not None
+    a, b, c, room = rng.standard_normal((4, 5, 6, 6))
+    out, column = room[:3], np.ones((3, 6, 1))
+    wrong = (
+        (a[:3], b[:2], out, c[:3]), (a[:3], b[:3], out, c[:2]), (a[:3], b[:3], out, room[1:4]),
+        (out, b[:3], out, c[:3]), (a[:3], b[:3], out, c[:3].astype("f4")), (a[:3], b[:3], out, c[0]),
+        (a[:3], column, column.copy(), column),  # of vectors, which a plan may transpose
+    )  # fmt: skip
+    before = room.copy()
+    for given in wrong:
+        assert compute(*given) is False
+        assert np.array_equal(room, before)
+    assert compute(a[:3], b[:3], out, c[:3])
+    assert np.allclose(out, 2 * a[:3] @ b[:3] + c[:3])
 
 
 NO_C: dict[str, Any] = {
@@ -464,13 +539,13 @@ def test_then_there_is_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_masks
 def test_threads_share_products_that_one_thread_computes_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[int] = []
-    blocking = tuning_simd.simd_blocking
+    blocking = tuning_simd.blocks_around
 
-    def recorded(problem: Problem, *others: Any) -> Any:
-        planned.append(problem.m)
-        return blocking(problem, *others)
+    def recorded(tile: Any, sizes: tuple[int, int, int], *others: Any) -> Any:
+        planned.append(sizes[0])
+        return blocking(tile, sizes, *others)
 
-    monkeypatch.setattr(tuning_simd, "simd_blocking", recorded)
+    monkeypatch.setattr(tuning_simd, "blocks_around", recorded)
     for threads, shared in ((1, []), (2, [112, 128])):
         planned.clear()
         product = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(threads))

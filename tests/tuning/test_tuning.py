@@ -53,6 +53,7 @@ class TestSimdBlocking:
             mr, nr = 8, 192 // problem.dtype.itemsize
             blocking = tuning_simd.simd_blocking(problem, machine, mr, nr)
             assert (blocking.mr, blocking.nr) == (mr, nr)
+            assert dataclasses.replace(blocking) == blocking  # which checks what was not checked
             longest = tuning_simd.SIMD_KC_OF_FLOATS if problem.dtype.kind == "f" else tuning_simd.SIMD_KC_OF_INTEGERS
             assert blocking.kc <= longest[problem.dtype.itemsize]
             bytes_of_a = (blocking.mc - mr) * blocking.kc * problem.dtype.itemsize

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from backends.cpu._batch.table import BatchTable
@@ -21,7 +19,7 @@ def run_of_batch(
     assert not triangle
 
     def loops_of(shape: Shape, threads: int) -> Loops:
-        return dataclasses.replace(settings, threads=threads).loops(ops, out.dtype, shape)
+        return settings.changed(threads=threads).loops(ops, out.dtype, shape)
 
     arrays = (a, b, out) if block is None else (a, b, out, block)
     strides = tuple(x.strides[:-2] for x in arrays)

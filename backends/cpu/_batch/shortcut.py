@@ -29,10 +29,11 @@ MOST_LAYOUTS = 256  # tables that are kept
 _Bind = Callable[[np.ndarray, np.ndarray, np.ndarray], bool]
 
 
-def plain_batches(dtype: np.dtype[Any], loops_of: LoopsOf, threads: int) -> Shortcut:
+def plain_batches(dtype: np.dtype[Any], loops_of: LoopsOf, threads: int, *, adds: bool = False) -> Shortcut:
     """Return ``compute(a, b, out)``: ``out := a (x) b`` for batches whose `out` has contiguous rows, and True.
 
-    Else it returns False and has done nothing.
+    Else it returns False and has done nothing. Its ``fits(a, b, out)`` tells whether it takes them, and computes
+    nothing. Of vectors it says no, since a plan may transpose these, and with that change bits.
 
     Parameters
     ----------
@@ -41,16 +42,18 @@ def plain_batches(dtype: np.dtype[Any], loops_of: LoopsOf, threads: int) -> Shor
     loops_of : callable
         As of `BatchTable`.
     threads : int
+    adds : bool
+        Whether it computes ``out := out (+) a (x) b`` instead.
     """
     array, thread = np.ndarray, threading.get_ident
 
     @functools.lru_cache(MOST_LAYOUTS)
     def ready(thread: int, *layout: Any) -> tuple[_Bind, Callable[[], Any], threading.Lock] | None:
         """Return the table of a layout: each Python thread has its own, as it sets the addresses."""
-        made = _make(loops_of, threads, dtype.itemsize, *layout)
+        made = _make(loops_of, threads, dtype.itemsize, adds, *layout)
         return None if made is None else (*made, threading.Lock())
 
-    def compute(a: Any, b: Any, out: Any) -> bool:
+    def compute(a: Any, b: Any, out: Any, is_asked: bool = False) -> bool:
         if a.__class__ is not array or b.__class__ is not array or out.__class__ is not array or out.ndim < 3:
             return False
         if a.dtype is not dtype or b.dtype is not dtype or out.dtype is not dtype:
@@ -60,18 +63,23 @@ def plain_batches(dtype: np.dtype[Any], loops_of: LoopsOf, threads: int) -> Shor
             return False
         bind, run, lock = made
         if lock.locked():  # called by a signal handler or a finalizer, inside that product
-            return plain_batches(dtype, loops_of, threads)(a, b, out)
+            return plain_batches(dtype, loops_of, threads, adds=adds)(a, b, out, is_asked)
         with lock:
             if not bind(a, b, out):
                 return False
-            run()
+            if not is_asked:
+                run()
         return True
 
+    def fits(a: Any, b: Any, out: Any) -> bool:
+        return compute(a, b, out, is_asked=True) and min(out.shape[-2:]) > 1
+
+    compute.fits = fits  # type: ignore[attr-defined]
     return compute
 
 
 def _make(
-    loops_of: LoopsOf, threads: int, itemsize: int, *layout: tuple[int, ...]
+    loops_of: LoopsOf, threads: int, itemsize: int, adds: bool, *layout: tuple[int, ...]
 ) -> tuple[_Bind, Callable[[], Any]] | None:
     """Return the product of one layout: shape and strides of a, b and out; None if it is not plain."""
     *inputs, shape_out, strides_out = layout
@@ -80,7 +88,7 @@ def _make(
     (shape_a, strides_a), (shape_b, strides_b) = pairs
     if strides_a is None or strides_b is None or 0 in shape_out or shape_a[-1] == 0:
         return None
-    if broadcast(shape_a[:-2], shape_b[:-2]) != batch:
+    if batch not in (shape_a[:-2], shape_b[:-2]) and broadcast(shape_a[:-2], shape_b[:-2]) != batch:
         return None
     fits = shape_a[-2] == m and shape_b[-1] == n and shape_a[-1] == shape_b[-2]
     all_strides = (*strides_a, *strides_b, *strides_out)
@@ -90,7 +98,7 @@ def _make(
         return None
     shape = Shape(m, n, shape_a[-1], strides_a[-2:], strides_b[-2:], strides_out[-2])
     along = strides_a[:-2], strides_b[:-2], strides_out[:-2], (0,) * len(batch)
-    table = BatchTable(loops_of, shape, batch, along, threads, accumulate=False)
+    table = BatchTable(loops_of, shape, batch, along, threads, accumulate=adds)
     (low_a, end_a), (low_b, end_b), (low, end) = (
         span(size, steps, itemsize)
         for size, steps in (((*batch, *shape_a[-2:]), strides_a), ((*batch, *shape_b[-2:]), strides_b), layout[4:])

@@ -107,7 +107,7 @@ def _run_of(row: np.ndarray, facts: np.ndarray, addresses: np.ndarray, threads: 
 def _prefetched(shape: Shape, loops: Loops, dimensions: list[tuple[int, ...]]) -> tuple[bool, ...]:
     """Return of A, B and C whether they are prefetched for the next product: not if that has the same one."""
     products, (_, *steps) = math.prod(size for size, *_ in dimensions), dimensions[-1]
-    size = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * np.dtype(loops.key.dtype).itemsize
+    size = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * loops.key.itemsize
     is_in_order = tile_of(loops.key, shape) is not loops.key  # which the processor fetches ahead by itself
     is_ahead = tuning_batches.prefetches(size, products) and not is_in_order
     return tuple(is_ahead and step != 0 for step in steps[:3])

@@ -35,6 +35,7 @@ TILE = "function a b c lanes from_a end_a from_b end_b from_c end_c".split()
 TILE_FACTS = "tiles count k lda ldb ldc accumulate width_a width_b width_c".split()
 
 TILE_BYTES, TILE_WORDS, FACT_WORDS = WORD * len(TILE), len(TILE), len(TILE_FACTS)
+_FIRST_SHARE = TILE.index("from_a")
 
 
 class TileTable:
@@ -60,12 +61,15 @@ class TileTable:
         self.address, self.rows = 0, np.zeros((0, TILE_WORDS), np.int64)
         if not is_tiles_alone(loops, shape):
             return
-        itemsize = np.dtype(loops.key.dtype).itemsize
+        itemsize = loops.key.itemsize
         tiles = _tiles(loops.key, shape)
-        extents = [rows * is_ahead for rows, is_ahead in zip((shape.m, shape.k, shape.m), prefetched, strict=True)]
-        shares = [np.arange(len(tiles) + 1) * rows // len(tiles) for rows in extents]
-        words = np.column_stack([tiles, *(cuts[ends] for cuts in shares for ends in (np.s_[:-1], np.s_[1:]))])
-        self.rows = np.ascontiguousarray(words, np.int64)
+        self.rows = np.zeros((len(tiles), TILE_WORDS), np.int64)
+        self.rows[:, :_FIRST_SHARE] = tiles
+        for number, rows in enumerate((shape.m, shape.k, shape.m)):
+            if prefetched[number]:
+                first = _FIRST_SHARE + 2 * number
+                cuts = np.arange(len(tiles) + 1) * rows // len(tiles)
+                self.rows[:, first], self.rows[:, first + 1] = cuts[:-1], cuts[1:]
         strides = shape.strides_a[0], shape.strides_b[0], shape.row_stride_out
         widths = [n * itemsize * is_ahead for n, is_ahead in zip((shape.k, shape.n, shape.n), prefetched, strict=True)]
         facts = data_address(self.rows), len(tiles), shape.k, *strides, accumulate, *widths
@@ -90,7 +94,7 @@ def _tiles(key: KernelKey, shape: Shape) -> list[tuple[int, ...]]:
     """Return of each tile its function, the offsets of its rows of A, columns of B and part of C, and its lanes."""
     wanted = tile_of(key, shape)
     functions = tile_addresses(key) if wanted is key else tile_addresses(wanted, fewest_vectors=wanted.nv)
-    itemsize, mr, nv, lanes = np.dtype(key.dtype).itemsize, wanted.mr, wanted.nv, key.lanes
+    itemsize, mr, nv, lanes = key.itemsize, wanted.mr, wanted.nv, key.lanes
     whole = mr + (not key.operations.is_careful)
     tiles = []
     for panel, vectors in _cuts(-(-shape.n // lanes), nv):

@@ -144,6 +144,11 @@ class MixedKey(NamedTuple):
         """Sums in a vector."""
         return self.kernel.lanes
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a sum."""
+        return self.kernel.itemsize
+
 
 class Dot(Operations):
     """plus_times over words: ``multiply`` may also be the dot product of their parts."""

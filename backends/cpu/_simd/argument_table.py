@@ -72,7 +72,7 @@ class Loops(NamedTuple):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return np.dtype(self.key.dtype).itemsize
+        return self.key.itemsize
 
     @property
     def steps(self) -> tuple[int, int]:
@@ -105,43 +105,35 @@ class Loops(NamedTuple):
         """Return the table of the kernel that the loops are given."""
         return kernel_table(self.key)
 
-    def blocked(self, part: Part) -> Part:
-        """Return `part` with the cache blocks of the loops, and whether they pack."""
+    def whole(self, shape: Shape, accumulate: bool, packed_b: int = 0) -> Part:
+        """Return the whole product as a part, with the cache blocks of the loops, and whether they pack."""
         x = self.blocking
-        return part._replace(mc=x.mc, nc=x.nc, kc=x.kc, packs_a=self.packs_a, packs_b=self.packs_b)
+        return shape.part(accumulate, x.mc, x.nc, x.kc, self.packs_a, self.packs_b, 0, packed_b)
 
     def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
         """Return each part of the grid that is not above the diagonal, the largest first."""
         panels = self.scratch_bytes(shape.m, shape.n, shape.k)[0] + self._cut_tile_bytes()
-        whole = self.blocked(shape.part(accumulate))._replace(packed_b=panels)
-        rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
-        columns = cut_evenly(shape.n, self.grid[1], self.steps[1])
+        whole = self.whole(shape, accumulate, panels)
+        if self.grid == (1, 1) and not self.triangle:
+            return [whole]
+        (row_step, column_step), row_of_c, itemsize = self.steps, shape.row_stride_out, self.itemsize
+        rows = itertools.pairwise(cut_evenly(shape.m, self.grid[0], row_step))
+        columns = itertools.pairwise(cut_evenly(shape.n, self.grid[1], column_step))
         parts = []
-        for ic, jc in itertools.product(range(len(rows) - 1), range(len(columns) - 1)):
-            i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
-            if self.triangle == "d":
-                n = min(n, i + m - j)
+        for (i, end), (j, last) in itertools.product(rows, columns):
+            m, n = end - i, (min(last, end) if self.triangle == "d" else last) - j
             if n > 0:
-                parts.append(
-                    whole._replace(
-                        m=m,
-                        n=n,
-                        a=i * shape.strides_a[0],
-                        b=j * shape.strides_b[1],
-                        c=i * shape.row_stride_out + j * self.itemsize,
-                        block=i * shape.row_stride_block + j * BLOCK_BYTES,
-                        diagonal=j - i if self.triangle == "d" else NO_DIAGONAL,
-                    )
-                )
+                c, block = i * row_of_c + j * itemsize, i * shape.row_stride_block + j * BLOCK_BYTES
+                diagonal = j - i if self.triangle == "d" else NO_DIAGONAL
+                parts.append(whole.cut(m, n, i * shape.strides_a[0], j * shape.strides_b[1], c, block, diagonal))
         return sorted(parts, key=lambda part: -part.m * part.n) if self.triangle else parts
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
-        mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
-        return (
-            packed_a_bytes(mc, kc, np.dtype(self.key.dtype).itemsize) if self.packs_a else 0,
-            (packed_b_bytes(nc, kc, self.key) if self.packs_b else 0) + self._cut_tile_bytes(),
-        )
+        x, cut_tile = self.blocking, self._cut_tile_bytes() if self.triangle else 0
+        kc = min(x.kc, k)
+        of_a = packed_a_bytes(min(x.mc, m), kc, self.key.itemsize) if self.packs_a else 0
+        return of_a, cut_tile + (packed_b_bytes(min(x.nc, n), kc, self.key) if self.packs_b else 0)
 
     def _cut_tile_bytes(self) -> int:
         """Return the bytes before the packed panels of B, for a tile that the diagonal cuts."""
@@ -165,12 +157,10 @@ class Shape(NamedTuple):
         strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
         return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
 
-    def part(self, accumulate: bool = False) -> Part:
-        """Return the whole product as a part, whose operands begin at offset 0."""
-        (rs_a, cs_a), (rs_b, cs_b) = self.strides_a, self.strides_b
-        strides = {"rs_a": rs_a, "cs_a": cs_a, "rs_b": rs_b, "cs_b": cs_b}
-        rows_of_c = {"rs_c": self.row_stride_out, "rs_block": self.row_stride_block}
-        return Part(self.m, self.n, self.k, **strides, **rows_of_c, accumulate=accumulate)
+    def part(self, accumulate: bool = False, *others: int) -> Part:
+        """Return the whole product as a part, whose operands begin at offset 0; `others`: its fields from `mc` on."""
+        m, n, k, (rs_a, cs_a), (rs_b, cs_b), rs_c, rs_block = self
+        return Part(m, n, k, 0, rs_a, cs_a, 0, rs_b, cs_b, 0, rs_c, accumulate, 0, rs_block, *others)
 
 
 class Stage(NamedTuple):
@@ -186,7 +176,7 @@ class Stage(NamedTuple):
     def rows(self, addresses: np.ndarray) -> np.ndarray:
         """Return a row for each part: the function, where the operands' `addresses` begin, and the part."""
         before, kernel = (address_of(self.function), data_address(addresses)), data_address(self.kernel)
-        return np.array([(*before, *part._replace(kernel=kernel)) for part in self.parts], np.int64)
+        return np.array([(*before, *part[:-1], kernel) for part in self.parts], np.int64)
 
 
 class LoopTable:
@@ -228,27 +218,29 @@ class LoopTable:
         compute = stages[0] if len(stages) == 1 else functools.partial(_in_turn, stages)
         if size == 0:
             return compute
-        needed, addresses = max(each * threads, size), self.addresses
+        needed = max(each * threads, size)
         scratch(needed)  # now, so that the first run need not wait for new pages
-
-        def run() -> None:
-            memory = scratch(needed)
-            addresses[SCRATCH] = memory.address
-            compute()
-
-        def run_stages() -> None:
-            memory = scratch(needed)
-            with memory.lock:  # a stage finds the sums of the one before
-                addresses[SCRATCH] = memory.address
-                compute()
-
-        return run if len(stages) == 1 else run_stages
+        in_scratch = _run_in_scratch if len(stages) == 1 else _run_stages_in_scratch
+        return functools.partial(in_scratch, compute, self.addresses, needed)
 
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
         """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
         if len(table) == 1:
             return functools.partial(entry_point(build_run_part(is_long)), data_address(table))
         return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
+
+
+def _run_in_scratch(compute: Run, addresses: np.ndarray, size: int) -> None:
+    memory = scratch(size)
+    addresses[SCRATCH] = memory.address
+    compute()
+
+
+def _run_stages_in_scratch(compute: Run, addresses: np.ndarray, size: int) -> None:
+    memory = scratch(size)
+    with memory.lock:  # a stage finds the sums of the one before
+        addresses[SCRATCH] = memory.address
+        compute()
 
 
 def _in_turn(stages: list[Run]) -> None:
@@ -282,6 +274,8 @@ def prepare_product(
 
 def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
     """Return the boundaries of `parts` parts of `extent`, each of about as many whole steps."""
+    if parts == 1:
+        return [0, extent]
     steps = -(-extent // step)
     parts = min(parts, steps)
     return [min(steps * part // parts * step, extent) for part in range(parts + 1)]

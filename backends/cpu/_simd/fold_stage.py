@@ -36,7 +36,7 @@ def fold_stage(
         ``rows_of(j)``: first row of sums that counts for the range that begins with element j, and the end of rows.
     accumulate : bool
     """
-    itemsize = np.dtype(key.dtype).itemsize
+    itemsize = key.itemsize
     stride, rows = length_of_sums(elements, itemsize), []
     for begin, end in _ranges(elements, parts, itemsize):
         first, last = rows_of(begin)

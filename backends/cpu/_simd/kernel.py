@@ -42,6 +42,7 @@ from backends.cpu._vector.vectors import VectorCode
 from harness.dtypes import is_complex, is_exact
 
 STEPS_OF_FUSED, STEPS_OF_OTHERS = 4, 2  # of k in an iteration of the loop, over floats: where a pair is one instruction
+_UNITS = {unit.name: unit for unit in UNITS}
 STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3
 
 
@@ -70,12 +71,17 @@ class KernelKey(NamedTuple):
     @property
     def vector_unit(self) -> VectorUnit:
         """The unit of that name."""
-        return next(unit for unit in UNITS if unit.name == self.unit)
+        return _UNITS[self.unit]
 
     @property
     def lanes(self) -> int:
         """Elements in a vector."""
-        return self.vector_unit.lanes(np.dtype(self.dtype))
+        return _lanes(self.unit, self.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return _itemsize(self.dtype)
 
     @property
     def may_take_dots(self) -> bool:
@@ -83,11 +89,36 @@ class KernelKey(NamedTuple):
 
         Only tiles note the numbers of blocks; a careful kernel rarely runs and need not be fast.
         """
-        return not self.block_steps and not self.operations.is_careful and not is_complex(np.dtype(self.dtype))
+        return not self.block_steps and not self.operations.is_careful and not _is_complex(self.dtype)
+
+    @property
+    def masks(self) -> bool:
+        """Whether the unit loads and stores part of a vector."""
+        return _masks(self.unit, self.dtype)
 
     def code(self) -> VectorCode:
         """Return the emitter for this unit and dtype."""
         return VectorCode(self.vector_unit, np.dtype(self.dtype))
+
+
+@functools.cache
+def _lanes(unit: str, dtype: str) -> int:
+    return _UNITS[unit].lanes(np.dtype(dtype))
+
+
+@functools.cache
+def _masks(unit: str, dtype: str) -> bool:
+    return _UNITS[unit].masks(np.dtype(dtype))
+
+
+@functools.cache
+def _itemsize(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
+
+
+@functools.cache
+def _is_complex(dtype: str) -> bool:
+    return is_complex(np.dtype(dtype))
 
 
 class _Tile(NamedTuple):
@@ -150,7 +181,7 @@ def tile_number(rows: int, vectors: int, nv: int) -> int:
 
 def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:
     """Return the function of one tile."""
-    operations, rows, vectors, itemsize = key.operations, tile.rows, tile.vectors, np.dtype(key.dtype).itemsize
+    operations, rows, vectors, itemsize = key.operations, tile.rows, tile.vectors, key.itemsize
     unrolled = steps_per_iteration(key)
 
     def emit(b: Builder, *values: Value) -> None:

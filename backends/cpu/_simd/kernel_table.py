@@ -40,7 +40,7 @@ def kernel_table(key: KernelKey) -> np.ndarray:
     for number, address in addresses.items():
         tiles[number] = address
     numbers = (
-        np.dtype(key.dtype).itemsize, key.lanes, key.lanes.bit_length() - 1, key.mr, key.nv, key.block_steps or 1,
+        key.itemsize, key.lanes, key.lanes.bit_length() - 1, key.mr, key.nv, key.block_steps or 1,
         key.may_take_dots, not key.operations.is_careful, len(WORDS) + key.nv, address_of(build_gather(key)),
     )  # fmt: skip
     dots = compile_dots(key) if key.may_take_dots else (0,) * ROWS

@@ -83,7 +83,7 @@ class VectorLoops(Loops):
         """Return the parts of the grid, or parts of k and a stage that combines their sums."""
         if self.parts_of_k == 1:
             return super().stages(shape, accumulate)
-        key, itemsize, elements = self.key, np.dtype(self.key.dtype).itemsize, shape.m * shape.n
+        key, itemsize, elements = self.key, self.key.itemsize, shape.m * shape.n
         bounds = cut_evenly(shape.k, self.parts_of_k, ROWS if shape.n > 1 else SUMS * key.lanes)
         length = length_of_sums(elements, itemsize)
         whole = shape.part()._replace(rs_c=itemsize, packs_a=True)
@@ -96,7 +96,7 @@ class VectorLoops(Loops):
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the bytes of sums of parts of k, and those of a copy of x."""
-        itemsize = np.dtype(self.key.dtype).itemsize
+        itemsize = self.key.itemsize
         sums = self.parts_of_k * length_of_sums(m * n, itemsize) if self.parts_of_k > 1 else 0
         return sums, k * itemsize if self.packs_b else 0
 
@@ -111,7 +111,7 @@ def _kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
     longest_of_a, longest_of_b, ahead = tuning_simd.streams(key.vector_unit.size_bytes)
     functions = compile_functions("vector", (key, ahead), functools.partial(_emit_functions, key, ahead), unrolls=True)
-    numbers = np.dtype(key.dtype).itemsize, longest_of_a, longest_of_b
+    numbers = key.itemsize, longest_of_a, longest_of_b
     return np.array([*numbers, address_of(build_gather(key)), *functions], np.int64)
 
 

@@ -85,7 +85,7 @@ def build_gather(key: KernelKey) -> Any:
 
     ``target[i, j] := source[i, j]`` with contiguous rows in `target`.
     """
-    return _build_gather(key.vector_unit, np.dtype(key.dtype).itemsize)
+    return _build_gather(key.vector_unit, key.itemsize)
 
 
 @kernel_builder

@@ -62,5 +62,10 @@ class Part(NamedTuple):
     diagonal: int = NO_DIAGONAL
     kernel: int = 0
 
+    def cut(self, m: int, n: int, a: int, b: int, c: int, block: int, diagonal: int) -> Part:
+        """Return a part of this one with these fields; `_replace` takes twice as long."""
+        until_c = m, n, self.k, a, *self[4:6], b, *self[7:9], c
+        return Part(*until_c, *self[10:12], block, *self[13:21], diagonal, self.kernel)
+
 
 PART = types.NamedUniTuple(types.intp, len(Part._fields), Part)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,7 @@ def prepare_symmetric(
     is_upper = not has_contiguous_rows(a) and has_contiguous_rows(a.T)
     stored = a.T if is_upper else a
     if is_hermitian:  # an element of the stored triangle is conjugated in one of its two uses
-        settings = replace(settings, conjugates="a" if is_upper else "b")
+        settings = settings.changed(conjugates="a" if is_upper else "b")
     rows = stored if has_contiguous_rows(stored) else np.empty(a.shape, dtype)
     vector, target = (z if _is_contiguous(z) else np.empty(z.shape, dtype) for z in (x, out))
     loops = settings.loops(ops, dtype, Shape.of(rows, vector, target), "a", is_upper=is_upper)

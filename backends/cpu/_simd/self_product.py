@@ -50,7 +50,7 @@ class LowerLoops(Loops):
 
     def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
         """Return the parts, the largest first: of each strip ranges of rows, so that threads share it."""
-        key, whole = self.key, self.blocked(shape.part(accumulate))._replace(packed_b=tile_bytes(self.key))
+        key, whole = self.key, self.whole(shape, accumulate, tile_bytes(self.key))
         cuts = strips(self, shape.m)
         area = sum((shape.m - j) * (end - j) for j, end in cuts)
         parts = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import functools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,40 +61,49 @@ class Settings:
     block_steps: int = 0
     conjugates: str = ""
 
+    def changed(self, **settings: Any) -> Settings:
+        """Return the same with other `settings`; `dataclasses.replace` takes ten times as long."""
+        other = object.__new__(Settings)
+        vars(other).update(vars(self), **settings)
+        return other
+
     def key(self, ops: Operations, dtype: np.dtype[Any]) -> KernelKey:
         """Return the key of the kernel with the plan's register tile."""
-        nv = self.blocking.nr // self.unit.lanes(dtype)
-        ops = ops._replace(conjugates=self.conjugates)
-        return KernelKey(ops, dtype_name(dtype), self.unit.name, self.blocking.mr, nv, self.block_steps)
+        tile = self.blocking.mr, self.blocking.nr // self.unit.lanes(dtype)
+        return _key(ops, self.conjugates, dtype, self.unit.name, *tile, self.block_steps)
 
     def loops(
         self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "", *, is_upper: bool = False
     ) -> Loops:
         """Return the loops for operands of this shape, of the type of their nest; `triangle`, `is_upper`: as there."""
-        key, (m, n, *_) = self.key(ops, dtype), shape
-        nest = self._nest(shape, dtype, triangle)
+        return self.loops_by(self.key(ops, dtype), shape, triangle, is_upper=is_upper)
+
+    def loops_by(self, key: KernelKey, shape: Shape, triangle: str = "", *, is_upper: bool = False) -> Loops:
+        """Return the same by the kernel of a key."""
+        nest, m, n = self._nest(shape, key.itemsize, triangle), shape.m, shape.n
         if nest is Loops:
             return self.tiled_loops(key, shape, triangle)
         if nest is VectorLoops:
             return self._vector_loops(key, shape)
-        size = m * m // 2 * dtype.itemsize if nest is SymmetricLoops else m * n * dtype.itemsize // (1 + bool(triangle))
+        size = (m * m // 2 if nest is SymmetricLoops else m * n // (1 + bool(triangle))) * key.itemsize
         grid = tuning_parts.stream_parts(size, self.threads), 1
         return nest(key, self.blocking, False, False, grid, self.threads, triangle, is_upper=is_upper)
 
-    def _nest(self, shape: Shape, dtype: np.dtype[Any], triangle: str) -> type[Loops]:
+    def _nest(self, shape: Shape, itemsize: int, triangle: str) -> type[Loops]:
         """Return the type of the loops: those that stream a matrix once, where that is possible, or those of tiles."""
         if triangle == "a":
             return SymmetricLoops
-        if self.updates_rows(shape, dtype):
+        if self._updates_rows(shape, itemsize):
             return UpdateLoops
+        if (shape.m > 1 and shape.n > 1) or self.block_steps or triangle:
+            return Loops
         streamed = shape.strides_a if shape.n == 1 else shape.strides_b
-        is_vector = min(shape.m, shape.n) == 1 and streamed[1] == dtype.itemsize
-        return VectorLoops if is_vector and not self.block_steps and not triangle else Loops
+        return VectorLoops if streamed[1] == itemsize else Loops
 
     def tiled_loops(self, key: KernelKey, shape: Shape, triangle: str) -> Loops:
         """Return the loops around the register tile, which pack what they do not read in place."""
-        m, n, k, (row_a, step_a), (row_b, _), *_ = shape
-        itemsize, blocking = np.dtype(key.dtype).itemsize, self.blocking
+        m, n, k, (row_a, step_a), (row_b, _), _, _ = shape
+        itemsize, blocking = key.itemsize, self.blocking
         is_near = n <= self.in_place_up_to or tuning_simd.reads_in_place(row_a, m, self.bad_stride_a)
         b_in_place, comes_by_rows = self._reads_b_in_place(shape, key)
         packs_a, packs_b = self.packs_a or step_a != itemsize or not is_near, self.packs_b or not b_in_place
@@ -102,11 +112,11 @@ class Settings:
             side = tuning_parts.triangle_grid(m, self.threads, parts)
             return Loops(key, blocking, packs_a, packs_b, (side, side), self.threads, triangle)
         if packs_b and not packs_a and columns_beside(key, n, k) == n:
-            blocking = replace(blocking, kc=k)  # dot products stream A once
+            blocking = blocking.resized(kc=k)  # dot products stream A once
         elif packs_b and not self._is_good_distance(row_b, k) and not self.block_steps:
-            blocking = replace(blocking, kc=min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, itemsize)))
+            blocking = blocking.resized(kc=min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, itemsize)))
         elif comes_by_rows and not packs_b:
-            blocking = replace(blocking, kc=min(blocking.kc, tuning_simd.SIMD_STREAMED_ROWS))
+            blocking = blocking.resized(kc=min(blocking.kc, tuning_simd.SIMD_STREAMED_ROWS))
         shares = packs_b and not self.block_steps and tuning_parts.shares_panels(m, n, k, self.threads)
         if shares and columns_beside(key, n, k) < n:
             grid = tuning_parts.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
@@ -117,9 +127,9 @@ class Settings:
 
     def _reads_b_in_place(self, shape: Shape, key: KernelKey) -> tuple[bool, bool]:
         """Return whether B may be read in place, and whether it then comes a few rows at a time."""
-        m, n, k, _, (row_b, step_b), *_ = shape
-        size = np.dtype(key.dtype).itemsize
-        if step_b != size or not self.unit.masks(np.dtype(key.dtype)):
+        m, n, k, _, (row_b, step_b), _, _ = shape
+        size = key.itemsize
+        if step_b != size or not key.masks:
             return False, False
         is_near = abs(row_b) < tuning_simd.SIMD_NEAR_ROWS_OF_B and columns_left(n, k, key.lanes) == 0
         is_short = k <= self.in_place_up_to or (is_near and m <= tuning_simd.SIMD_FEW_ROWS_OF_A)
@@ -133,17 +143,16 @@ class Settings:
 
     def streams(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
         """Return whether a matrix passes through once: that takes as long as a scan of it."""
-        return min(shape.m, shape.n) == 1 or self.updates_rows(shape, dtype)
+        return min(shape.m, shape.n) == 1 or self._updates_rows(shape, dtype.itemsize)
 
-    def updates_rows(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
+    def _updates_rows(self, shape: Shape, itemsize: int) -> bool:
         """Return whether a product has so few terms that each row of C passes through once, by `UpdateLoops`."""
-        m, n, k, _, (_, step_b), *_ = shape
-        is_possible = step_b == dtype.itemsize and not self.block_steps
-        return is_possible and tuning_parts.updates_rows(m, n, k, dtype.itemsize)
+        is_possible = shape.strides_b[1] == itemsize and not self.block_steps
+        return is_possible and tuning_parts.updates_rows(shape.m, shape.n, shape.k, itemsize)
 
     def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
         """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
-        m, n, k, itemsize = shape.m, shape.n, shape.k, np.dtype(key.dtype).itemsize
+        m, n, k, itemsize = shape.m, shape.n, shape.k, key.itemsize
         packs_x = n == 1 and shape.strides_b[0] != itemsize
         parts, parts_of_k = tuning_parts.stream_parts(m * n * k * itemsize, self.threads), 1
         is_low = n == 1 and m < parts * key.mr and shape.row_stride_out == itemsize and not packs_x
@@ -154,9 +163,8 @@ class Settings:
 
     def tracking(self, steps: int) -> Settings:
         """Return the settings of a product that notes blocks of `steps` terms: kc is a multiple of it."""
-        x = self.blocking
-        kc = -(-x.kc // steps) * steps
-        return replace(self, blocking=Blocking(x.mc, x.nc, kc, x.mr, x.nr), block_steps=steps)
+        kc = -(-self.blocking.kc // steps) * steps
+        return self.changed(blocking=self.blocking.resized(kc=kc), block_steps=steps)
 
     def transposed(self) -> Settings:
         """Return the settings of the transposed product.
@@ -165,6 +173,11 @@ class Settings:
         """
         x = self.blocking
         nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
-        transposed = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
         conjugates = self.conjugates.translate(_SWAPPED)
-        return replace(self, blocking=transposed, packs_a=self.packs_b, packs_b=self.packs_a, conjugates=conjugates)
+        others = {"packs_a": self.packs_b, "packs_b": self.packs_a, "conjugates": conjugates}
+        return self.changed(blocking=x.resized(nc=nc), **others)
+
+
+@functools.cache
+def _key(ops: Operations, conjugates: str, dtype: np.dtype[Any], unit: str, mr: int, nv: int, steps: int) -> KernelKey:
+    return KernelKey(ops._replace(conjugates=conjugates), dtype_name(dtype), unit, mr, nv, steps)

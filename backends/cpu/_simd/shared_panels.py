@@ -61,7 +61,7 @@ class _PackedLoops(Loops):
 
     def _parts(self, shape: Shape, accumulate: bool) -> list[Part]:
         panels = {"rs_b": 0, "cs_b": self.itemsize, "packs_a": False, "packs_b": PANELS_AT_B, "nc": shape.n}
-        whole, parts = self.blocked(shape.part(accumulate))._replace(**panels), []
+        whole, parts = self.whole(shape, accumulate)._replace(**panels), []
         for group, (i, end) in itertools.product(self.columns(shape), self.strips(shape)):
             parts.append(
                 whole._replace(
@@ -114,7 +114,7 @@ class _PackedParts(LoopTable):
 
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
         key, run = self._loops.key, entry_point(_build_packed_parts())
-        pack = address_of(build_gather(key)), key.lanes, key.nv, np.dtype(key.dtype).itemsize
+        pack = address_of(build_gather(key)), key.lanes, key.nv, key.itemsize
         slabs = self._slabs, self._ends, self._progress, self.sources
         return functools.partial(run, *pack, *slabs, table, new_claims(len(table)), *self._counts, threads, size)
 

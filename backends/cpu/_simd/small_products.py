@@ -75,7 +75,7 @@ def plain_products(
         ``loops_of(shape, is_swapped)`` returns the choices of the loops for any other one. `is_swapped`: the shape is
         that of the transposed product.
     otherwise : callable
-        ``otherwise(a, b, out)`` is asked about what is not simple, and returns as this function does.
+        ``otherwise(a, b, out)`` is asked about what is not simple, and returns as this function does; its `fits` too.
     adds : bool
         Whether it computes ``out := out (+) a (x) b`` instead.
     """
@@ -98,7 +98,7 @@ def plain_products(
         return True
 
     def fits(a: Any, b: Any, out: Any) -> bool:
-        return bool(small(asking, a, b, out) == LARGE)
+        return small(asking, a, b, out) == LARGE or otherwise.fits(a, b, out)  # type: ignore[attr-defined]
 
     compute.fits = fits  # type: ignore[attr-defined]
     compute.refers_to = facts, of_none, kernel, large  # type: ignore[attr-defined] # compiled code knows addresses alone

@@ -57,11 +57,11 @@ class SymmetricLoops(Loops):
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the bytes of all parts of y."""
-        return self.grid[0] * length_of_sums(m, np.dtype(self.key.dtype).itemsize), 0
+        return self.grid[0] * length_of_sums(m, self.key.itemsize), 0
 
     def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
         """Return parts of about equal area, and the stage that combines their sums."""
-        m, itemsize = shape.m, np.dtype(self.key.dtype).itemsize
+        m, itemsize = shape.m, self.key.itemsize
         bounds = cut_by_area(m, self.grid[0], rows_at_once(self.key), self.is_upper)
         length = length_of_sums(m, itemsize)
         whole = shape.part()._replace(rs_c=itemsize, packs_a=self.is_upper)
@@ -99,7 +99,7 @@ ITEMSIZE, LANES, GROUP, FILL = range(4)
 def _kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
     functions = compile_functions("symmetric", key, functools.partial(_emit_functions, key), unrolls=True)
-    return np.array([np.dtype(key.dtype).itemsize, key.lanes, rows_at_once(key), *functions], np.int64)
+    return np.array([key.itemsize, key.lanes, rows_at_once(key), *functions], np.int64)
 
 
 def _emit_functions(key: KernelKey, module: ir.Module) -> list[Any]:
@@ -117,7 +117,7 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
     the number of its lanes that lie before the matrix, and the end of its lanes in the first row; whether the triangle
     is the upper one; and addresses of x and y at the group's rows.
     """
-    operations, zero, itemsize = key.operations, code.constant(key.operations.zero), np.dtype(key.dtype).itemsize
+    operations, zero, itemsize = key.operations, code.constant(key.operations.zero), key.itemsize
     parts, in_sums, in_rows = range(code.parts), *(_kept(operations, operand) for operand in "ab")
 
     def emit(

@@ -14,6 +14,7 @@ from backends.cpu._ladder.execution import build_begin, build_scale
 from backends.cpu._simd.run_parts import entry_point
 from harness.dtypes import is_exact
 from harness.interface import Shortcut
+from harness.operands import distinct, stacks
 from harness.problem import Problem
 
 
@@ -36,17 +37,32 @@ def whole_products(problem: Problem, product: Shortcut) -> Shortcut:
     adds_in_place = not is_scaled and (is_exact(dtype) or not problem.semiring.add.is_selective)
 
     def compute(a: Any, b: Any, out: Any, c: Any = None) -> bool:
-        is_ready = begin is None or (adds_in_place and c is out)
+        # that of a batch is begun anew, as it is where the batch is planned
+        is_ready = begin is None or (adds_in_place and c is out and c.__class__ is array and c.ndim == 2)
         if is_ready and scale is None:
             return product(a, b, out)
         if not fits(a, b, out) or not (c is None or c is out or suits(c, out)):
             return False
+        if out.ndim > 2:
+            return compute_batch(a, b, out, c)
         if scale is not None:
             scaled = np.empty(a.shape, dtype)
             scale(alpha, a, scaled)
             a = scaled
         if not is_ready:
             begin(is_scaled, factor, c, out)  # type: ignore[misc]
+        return product(a, b, out)
+
+    def compute_batch(a: np.ndarray, b: np.ndarray, out: np.ndarray, c: Any) -> bool:
+        if scale is not None:
+            few = distinct(a)
+            scaled = np.empty(few.shape, dtype)
+            for x, target in stacks(few, scaled):
+                scale(alpha, x, target)
+            a = scaled if few.shape == a.shape else np.broadcast_to(scaled, a.shape)
+        if begin is not None:
+            for x, target in stacks(c, out):
+                begin(is_scaled, factor, x, target)
         return product(a, b, out)
 
     def suits(c: Any, out: np.ndarray) -> bool:

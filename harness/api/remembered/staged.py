@@ -1,9 +1,9 @@
 """Small products of NumPy arrays that are remembered: a further call copies in, computes, and copies out.
 
 Checks, the choice of a backend, its plan and its preparation take 0.1 to 0.3 ms, whatever the sizes. A small product
-that has no shortcut (a C of a batch, two dtypes, strides, bools, a triangle, an argk) takes a hundredth of that. So the
-second call of a kind prepares the product on arrays of its own, of the same layout, and later calls copy operands to
-these.
+that has no shortcut (a C that is broadcast, two dtypes, strides, bools, a triangle, an argk) takes a hundredth of that.
+So the second call of a kind prepares the product on arrays of its own, of the same layout, and later calls copy
+operands to these.
 
 A kind of call is given by its options and the layout of each array, not by values or addresses. So the bits are those
 of the first call, and `out` may share memory with operands. Each kind has such arrays for as many Python threads as
