@@ -205,7 +205,7 @@ llvm.set_option("", "-aarch64-sve-vector-bits-min={bits}")
 from backends.cpu._simd import kernel
 from backends.cpu._vector import code
 from tests.cpu import test_registers as tests
-kernel.UNITS = (tests.NEON._replace(size_bytes={bits} // 8),)
+kernel._UNITS[tests.NEON.name] = tests.NEON._replace(size_bytes={bits} // 8)
 code._VECTOR_REGISTERS.clear()  # LLVM ties no such vector to a register in assembly
 for semiring, dtype in tests.OF_A_PAIR:
     tests.check_tile_of_arm(*tests.tile_of_arm("neoverse-v1", semiring, dtype), semiring, dtype)

@@ -457,12 +457,26 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("weights(4, p, factor)", "weights(0, p, factor)"),  # the upper bytes
         ("(long long)(PERMUTES ? neighbour(i) : i) * width", "(long long)i * width"),  # no order of columns
         ("if (i >= of.vectors) break;", ""),  # columns beyond n
-        ("fma(c, lower[row][t], low)", "low"),  # the lower weights
-        ("fma(-q, second[row], low)", "low"),  # P in one double
+        ("fma(c[part], LOWERS[part][row][t], low[part])", "low[part]"),  # the lower weights
+        ("fma(-q, second[row], low[part])", "low[part]"),  # P in one double
         ("two_to(half) * two_to(e - half)", "two_to(half) * two_to(half)"),  # the power of two
         ("__syncthreads();\n    if (PROVES", "if (PROVES"),  # no barrier before the tile is read
         ("other < WARPS;", "other < WARPS / 2;"),  # norms of half a column
         ("if (exists && i < of.vectors)", "if (exists)"),  # a row too many
+    ),
+    ("complex residues", "planes.cu residues.cu crt.cu"): (
+        ("IS_A ? A_SIGN * x.im : -B_SIGN * x.im", "IS_A ? x.im : -B_SIGN * x.im"),  # the conjugate of A
+        ("-B_SIGN * x.im", "B_SIGN * x.im"),  # the sign of B's second line
+        ("HAS_ALPHA && IS_A", "HAS_ALPHA && !IS_A && false"),
+        ("to[width] = y.im", "to[width] = y.re"),
+        ("x.re + y.im, y.re - x.im", "x.re - y.im, y.re - x.im"),
+        ("x.re * y.im + x.im * y.re", "x.re * y.im - x.im * y.re"),
+        ("products[(2 * i + 1) * n + j]", "products[2 * i * n + j]"),
+        ("r[IS_B][v] = modulo<p>(x + y)", "r[0][v] = modulo<p>(x + y)"),  # the layers of B
+        ("ROOT[t]>(four", "1>(four"),
+        ("part * of.k + p", "p"),  # imaginary parts are the real ones
+        ("c[0] += c[PARTS - 1], c[PARTS - 1] = difference", "c[PARTS - 1] = difference"),
+        ("beta * im + beta_im * re", "beta * im"),
     ),
     ("half mma", "tensor_core_half_mma.cu cluster_sums.cuh"): (
         ("shift_of(b + (2 * t + half)", "shift_of(b + (2 * t)"),

@@ -135,6 +135,14 @@ def ozaki(patch):
         assert residues.is_rounded_product(operands, result, 12)
 
 
+def complex_residues(patch):
+    patch.setattr(gpu_backend, "GpuExecution", ByteProducts)
+    for conjugate, order in (("", "CCC"), ("a", "FFC"), ("b", "CFC")):
+        scalars = {"alpha": 1.0 - 2j, "beta": 0.5j, "accumulate": True} if conjugate else {}
+        residues.compute((9, 37, 35), dtype="complex128", layout=order, conjugate=conjugate, **scalars)  # natively
+        residues.compute((9, 37, 35), dtype="complex128", layout=order, conjugate=conjugate, gate="off", **scalars)
+
+
 def in_runs(patch):
     patch.setattr(gpu_backend, "GpuOperands", half_panels.Aligned)
     half_panels.compute((203, 23, 35), alpha=2.0)
@@ -230,6 +238,7 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
     "joined digits": lambda _: integers.assert_exact(integers.product((3, 5, 7), "int64")),
     "residues": lambda _: integers.assert_residues(20, 70, 140, count=2, most=2),
     "gpu-ozaki": ozaki,
+    "complex residues": complex_residues,
     "half mma": lambda _: half_mma.compute((70, 35, 151), alpha=2.0, slices=2),
     "half panels": lambda _: half_panels.compute((203, 23, 35), alpha=2.0),
     "half panels in runs": in_runs,
