@@ -58,7 +58,8 @@ MORE_KINDS = [
     ("plus_times", "int64", None), ("plus_times", "float64", "float32"), ("min_plus", "float64", None),
     ("min_plus", "int32", None), ("min_plus", "float16", None), ("max_min", "float32", None),
     ("min_plus", "int16", None), ("max_min", "int64", None), ("lor_land", "bool", None), ("lxor_land", "bool", None),
-    ("logaddexp_plus", "float32", None),
+    ("logaddexp_plus", "float32", None), ("plus_times", "complex128", None), ("plus_times", "complex64", None),
+    ("plus_times", "complex128", "complex64"),
 ]  # fmt: skip
 MORE_SIZES = [
     (BROUGHT, FLAT), (BROUGHT, TALL), (BROUGHT, (8, 12_345, 2000, {})), (BROUGHT, (50_000, 8, 33, {})),
@@ -177,7 +178,7 @@ def jobs(chip: Device) -> tuple[list[Job], dict[str, str]]:
 
 def _kernels(backend: GpuBackend, problem: Problem) -> Iterator[Kernel]:
     plan = backend.plan(problem, detect())
-    is_square = (problem.m, problem.n, problem.k) == SQUARE[:3]
+    is_square = (problem.m, problem.n, problem.k) == SQUARE[:3] and not problem.is_complex
     for options in ({}, *(OPTIONS.get(backend.name, []) if is_square else [])):
         yield from backend.program(plan.override(options), *matrices(problem)).kernels()
     of_self = backend.program_of_self(plan, *matrices(problem)) if problem.layout == "CFC" else None
