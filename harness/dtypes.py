@@ -145,6 +145,11 @@ def parts_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(f"f{dtype.itemsize // 2}") if is_complex(dtype) else dtype
 
 
+def count_parts(dtype: np.dtype[Any]) -> int:
+    """Return how many real numbers an element is: 2 if it is complex, else 1."""
+    return 2 if is_complex(dtype) else 1
+
+
 def is_exact(dtype: np.dtype[Any]) -> bool:
     """Return whether nothing is rounded: sums are equal in any order, and there is no NaN."""
     return dtype.kind in "biu"

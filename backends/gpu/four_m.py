@@ -13,11 +13,10 @@ Source: Van Zee and Smith, "Implementing High-performance Complex Matrix Multipl
 
 from __future__ import annotations
 
-from backends.gpu._base.backend import GpuBackend
+from backends.gpu._base.backend import GpuBackend, part_of
 from backends.gpu._complex.planes import ComplexProduct, add_join, add_split, real_problem
 from backends.gpu._program.program import Matrix, Program
 from harness.composite import Composite
-from harness.errors import PlanError
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Plan
@@ -74,18 +73,11 @@ class FourProducts(Composite, GpuBackend):
             return program
         planes = add_split(program, product)
         real = planes.problem
-        base = self.find_base(plan.options["base"], real)
-        if not isinstance(base, GpuBackend):
-            raise PlanError(
-                f"{self.name}: this base makes no part of a program",
-                expected="a rung of the GPU, or gpu-cublas",
-                got=f"base={base.name!r}",
-            )
+        base = part_of(self, self.find_base(plan.options["base"], real))
         products = Matrix(program.reserve("products", real.m * real.n, real.dtype), real.n)
         part = base.program(base.plan(real, detect()), planes.a, planes.b, products)
+        program.share(part)
         program.steps += part.steps
-        program.scratch |= part.scratch
-        program.zeroed |= part.zeroed
         program.alike = part.alike
         add_join(program, product, products.place)
         return program

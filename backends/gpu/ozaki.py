@@ -27,14 +27,14 @@ from backends.gpu._base.backend import GpuBackend
 from backends.gpu._complex.planes import ComplexProduct, add_join, add_split
 from backends.gpu._cuda import device
 from backends.gpu._program.program import Matrix, Program
-from backends.gpu._residues.moduli import table
+from backends.gpu._residues.moduli import PARTS, table
 from backends.gpu._residues.native import add_start
 from backends.gpu._residues.product import add_residue_product, stack_bytes
 from backends.gpu._residues.shape import ResidueProduct
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu._tensor.residue_product import PACKED_RUN
 from harness import arithmetic
-from harness.dtypes import dtype_name
+from harness.dtypes import count_parts, dtype_name
 from harness.errors import BackendUnavailable
 from harness.interface import Execution
 from harness.machine import Machine
@@ -110,7 +110,8 @@ class Ozaki(GpuBackend):
         if plan.options["gate"] in ("proven", "certified") or problem.pairs == 0:
             return 0.0
         count = int(plan.options["moduli"]) or tuning.NUMBERS[dtype_name(problem.dtype)].fewest
-        half, terms = table(count, "re" if problem.is_complex else "").half_bits, problem.k * (1 + problem.is_complex)
+        parts = count_parts(problem.dtype)
+        half, terms = table(count, PARTS[parts][0]).half_bits, parts * problem.k
         return (2.0 ** (1 - half) * terms**0.5 + 4.0 ** (1 - half) * terms) * largest_dot(problem, operands)
 
     def loosens(self, problem: Problem) -> bool:
@@ -151,7 +152,7 @@ def panel_columns(problem: Problem, memory: int) -> int:
     """Return the columns of a panel: all, or as few as the share of the GPU's memory holds the residues of."""
     columns = max(problem.n, 1)
     while memory and columns > PACKED_RUN:
-        most = tuning.NUMBERS[dtype_name(problem.dtype)].most * (1 + problem.is_complex)
+        most = tuning.NUMBERS[dtype_name(problem.dtype)].most * count_parts(problem.dtype)
         if sum(stack_bytes(problem, problem.m, columns, problem.k, most)) <= tuning.MEMORY_SHARE * memory:
             break
         columns = _half(columns)

@@ -23,11 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from backends._strassen.recursion import Recursion, count_levels, form_of, has_finite_alpha
-from backends.gpu._base.backend import GpuBackend
+from backends.gpu._base.backend import GpuBackend, part_of
 from backends.gpu._program.operators import unsupported
 from backends.gpu._program.program import Matrix, Program
 from backends.gpu._strassen.unrolled import Unrolled
-from harness.errors import PlanError
 from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
@@ -62,13 +61,7 @@ class Strassen(Recursion, GpuBackend):
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
         """Return the launches of the whole product; without recursion those of the base."""
         problem, levels, form = plan.problem, count_levels(plan), form_of(plan)
-        base = self.find_base(plan.options["base"], problem)
-        if not isinstance(base, GpuBackend):
-            raise PlanError(
-                f"{self.name}: its parts are launches of one program, which this base has not",
-                expected="a rung of the GPU, or gpu-cublas",
-                got=f"base={base.name!r}",
-            )
+        base = part_of(self, self.find_base(plan.options["base"], problem))
         if levels and has_finite_alpha(problem):
             return Unrolled(problem, form, levels, base, detect()).program(a, b, c_and_out)
         return base.program(base.plan(problem, detect()), a, b, *c_and_out)

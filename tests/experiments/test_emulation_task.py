@@ -1,8 +1,14 @@
 """What the task of emulated products measures beside time."""
 
+import fractions
 import types
 
-from experiments._parts.emulation_task import joules
+import numpy as np
+import pytest
+
+from experiments._parts.emulation_task import DRAWS, errors, fill, joules
+from harness.operands import Operands
+from harness.problem import Problem
 
 
 class Execution:
@@ -29,3 +35,30 @@ def test_without_a_counter_there_is_no_energy():
     silent = Execution()
     silent.queue = types.SimpleNamespace(joules=lambda: None)
     assert joules(silent, 0.001) is None
+
+
+@pytest.mark.parametrize("dtype", ("float64", "complex64", "complex128"))
+def test_errors_are_those_of_each_part_in_units_of_its_terms(dtype):
+    operands, unit = Operands.generate(Problem(3, 4, 5, dtype=dtype), 1), np.finfo(dtype).eps / 2
+    for family in DRAWS:
+        fill(family, operands, 2)
+        assert not np.iscomplexobj(operands.a) or operands.a.imag.any()
+        exact, sizes = product_of_fractions(operands)
+        result = exact.astype(dtype)
+        assert errors(operands, result, 3)[0] <= 1
+        result.real[...] += 100 * unit * sizes  # of one part alone
+        greatest, rms = errors(operands, result, 3)
+        assert 98 < greatest < 102
+        assert 98 / 2**0.5 < rms < 102
+
+
+def product_of_fractions(operands):
+    """The product, exact but for one rounding to float64, and the sums of the sizes of terms of real parts."""
+    parts = (lambda x: (x.real, x.imag)) if np.iscomplexobj(operands.a) else lambda x: (x, np.zeros_like(x))
+    (a, b), (c, d) = (
+        [np.vectorize(fractions.Fraction, otypes=[object])(part.astype(float)) for part in parts(x)]
+        for x in (operands.a, operands.b)
+    )
+    real, imaginary = ((x).astype(float) for x in (a @ c - b @ d, a @ d + b @ c))
+    sizes = (abs(a) @ abs(c) + abs(b) @ abs(d)).astype(float)
+    return (real + 1j * imaginary if np.iscomplexobj(operands.a) else real), sizes

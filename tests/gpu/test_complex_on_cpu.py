@@ -10,6 +10,8 @@ from backends.gpu._residues.moduli import root_of, table
 from backends.gpu._tensor import residue_product
 from backends.gpu._tensor.residue_product import SPLIT_MODULI
 from harness import gemm, herk
+from harness.api.arrays import kind_of
+from harness.api.choice import choose
 from harness.api.remembered import repeats
 from harness.errors import PlanError
 from harness.interface import prepare
@@ -241,9 +243,34 @@ def test_c_may_be_the_output(gpu):
         check_in_place(name, [("plus_times", "complex128")], gpu.array, lambda x: x.values)
 
 
-def test_conjugated_copies_are_made_of_bits(gpu, rng):
-    x = (complex_array(rng, 5, 7) * 1e-42).astype(np.complex64)  # subnormal: CuPy's arithmetic would lose them
-    for view in (x, x.T, x[::2, ::-1]):
-        found = conjugated(gpu.array(view), gpu)
-        assert (found.values == view.conj()).all()
-        assert (found.values.imag != 0).any()
+def test_conjugates_of_subnormal_numbers_are_kept(gpu, rng):
+    x = (complex_array(rng, 5, 7) * 1e-42).astype(np.complex64)
+    for view in (x, x.T, x[::2, ::-1], x[:0]):
+        assert (conjugated(gpu.array(view), gpu).values == view.conj()).all()
+    y = np.full((7, 3), 2.0**20, np.complex64)
+    found = gemm(gpu.array(x), gpu.array(y), conjugate="a", dtype="complex128", backend="gpu-four-m")
+    np.testing.assert_allclose(found.values, x.conj().astype(complex) @ y)
+    found = gemm(gpu.array(x.T), gpu.array(y[:5]), conjugate="a", backend="gpu-cublas")
+    np.testing.assert_allclose(found.values, x.T.conj() @ y[:5], 1e-5)
+    square = gpu.array(x[:, :5])
+    below = np.tril(x[:, :5], -1)
+    hermitian = below + below.conj().T + np.diag(x.diagonal().real)
+    np.testing.assert_allclose(gemm(square, gpu.array(y[:5]), triangle="h").values, hermitian @ y[:5], 1e-5)
+
+
+def test_auto_finds_a_backend_for_every_complex_product(gpu, rng):
+    on_gpu = kind_of("gemm", {"a": gpu.array(complex_array(rng, 2, 2))})
+
+    def chosen(*size, **kind):
+        return choose(Problem(*size, **kind), "auto", on_gpu).name
+
+    assert chosen(4096, 4096, 4096, dtype="complex128") == "gpu-ozaki"
+    assert chosen(64, 64, 64, dtype="complex64") == "gpu-cublas"
+    assert chosen(64, 64, 64, dtype="complex64", alpha=complex(np.inf, 1)) == "gpu-four-m"
+    assert chosen(64, 64, 64, dtype="complex128", alpha=0.0) == "gpu-four-m"
+    assert chosen(64, 64, 64, dtype="complex128", operand_dtype="complex64") == "gpu-four-m"
+    for triangle in "ahd":
+        assert chosen(64, 64, 64, dtype="complex128", operand_dtype="complex64", triangle=triangle) == "gpu-triangle"
+    a, b = complex_array(rng, 4, 4).astype(np.complex64), complex_array(rng, 4, 4).astype(np.complex64)
+    found = gemm(gpu.array(a), gpu.array(b), dtype="complex128", triangle="a")
+    np.testing.assert_allclose(found.values, (np.tril(a) + np.tril(a, -1).T).astype(complex) @ b)

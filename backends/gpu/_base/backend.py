@@ -187,3 +187,14 @@ class GpuBackend(Backend):
         PlanError
             If an option of the plan has no legal value.
         """
+
+
+def part_of(composite: Backend, base: Backend) -> GpuBackend:
+    """Return `base`, whose launches become a part of the program of `composite`; raise PlanError if it has none."""
+    if isinstance(base, GpuBackend):
+        return base
+    raise PlanError(
+        f"{composite.name}: its parts are launches of one program, which this base has not",
+        expected="a rung of the GPU, or gpu-cublas",
+        got=f"base={base.name!r}",
+    )

@@ -109,7 +109,7 @@ def add_join(
 def add_begin(program: Program, problem: Problem, c: Matrix, out: Matrix) -> None:
     """Add the launch that writes beta C to `out`, or zeros if there are no terms: where no product writes all."""
     is_there = problem.accumulate and problem.beta is None and c.place == out.place
-    if (problem.accumulate and not is_there) or (problem.k == 0 and not is_there):
+    if not is_there and (problem.accumulate or problem.k == 0):
         add_join(program, ComplexProduct(problem, out, out, c, out), None)
 
 

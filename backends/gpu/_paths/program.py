@@ -202,11 +202,7 @@ class ClosureProgram:
         """Append the launches of a product. All products use the same scratch, one after the other."""
         program = self.program
         program.steps += [step for step in product.steps if not (self._is_looked_at and _stem(step) == "extremes")]
-        for name, (elements, dtype) in product.scratch.items():
-            before, known = program.scratch.get(name, (0, dtype))
-            assert known == dtype, name
-            program.scratch[name] = (max(elements, before), dtype)
-        program.zeroed |= product.zeroed
+        program.share(product)
         program.alike = product.alike
 
 

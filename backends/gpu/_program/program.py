@@ -278,6 +278,14 @@ class Program:
             self.zeroed.add(name)
         return Place(name)
 
+    def share(self, part: Program) -> None:
+        """Reserve the scratch of another program, whose steps come before or after these: one buffer for both."""
+        for name, (elements, dtype) in part.scratch.items():
+            before, known = self.scratch.get(name, (0, dtype))
+            assert known == dtype, name
+            self.scratch[name] = max(elements, before), dtype
+        self.zeroed |= part.zeroed
+
     def launch(self, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> None:
         """Add a step; Python integers become 32-bit arguments."""
         self.steps.append(Step.of(kernel, grid, *arguments))

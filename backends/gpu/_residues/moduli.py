@@ -22,6 +22,7 @@ from harness.tuning.gpu.residues import ResidueNumbers
 _BYTE_BITS, _MANTISSA_BITS = 8, 53
 # By how many parts numbers have: which `table` they take.
 PARTS = {1: ("",), 2: ("re", "im")}
+SYSTEMS = {1: MODULI, 2: SPLIT_MODULI}  # their moduli
 # Room for rounding to integers: the norm of a scaled vector grows by sqrt(k) / 2 units of 2^46 at least.
 _ROUNDING_BITS = 1e-6
 
@@ -62,6 +63,12 @@ def table(count: int, part: str = "") -> Table:
     half_bits = (math.log2(product) - 1) / 2 - _ROUNDING_BITS
     lower = tuple(float(w - u) for w, u in zip(weights, upper, strict=True))
     return Table(half_bits, tuple(map(float, upper)), lower, product)
+
+
+def residue_macros(parts: int) -> dict[str, object]:
+    """Return the moduli, and of complex numbers their roots, as macros of residues.cu."""
+    lists = {"MODULI": SYSTEMS[parts], **({"ROOTS": map(root_of, SPLIT_MODULI)} if parts > 1 else {})}
+    return {name: ", ".join(map(str, numbers)) for name, numbers in lists.items()}
 
 
 def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str, *, parts: int = 1) -> Defines:

@@ -17,19 +17,12 @@ from backends.gpu._passes.scalars import Scalars
 from backends.gpu._program.operators import TYPES
 from backends.gpu._program.program import Kernel, Place, Program, ceil_div
 from backends.gpu._residues.certificate import add_certificate
-from backends.gpu._residues.moduli import crt_defines, look_defines, root_of
+from backends.gpu._residues.moduli import SYSTEMS, crt_defines, look_defines, residue_macros
 from backends.gpu._residues.native import Copies, add_native, add_native_complex
 from backends.gpu._residues.norms import Found, Grades, Operand, Trial, add_grades, add_norms
 from backends.gpu._residues.shape import ResidueProduct, padded
-from backends.gpu._tensor.residue_product import (
-    MODULI,
-    SPLIT_MODULI,
-    Residues,
-    add_residue_products,
-    columns_of,
-    width_of,
-)
-from harness.dtypes import dtype_name, parts_dtype
+from backends.gpu._tensor.residue_product import Residues, add_residue_products, columns_of, width_of
+from harness.dtypes import count_parts, dtype_name, parts_dtype
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
@@ -81,9 +74,9 @@ def stack_bytes(problem: Problem, m: int, n: int, k: int, layers: int) -> tuple[
     Where those of complex numbers are, the native kernel leaves the product of their planes.
     """
     a, b, c = Residues(*[Place("")] * 4, layers, m, n, k).sizes
-    part, of_planes = parts_dtype(problem.dtype), 1 + problem.is_complex
-    copy_a, copy_b = (rows * padded(x, part) * part.itemsize for rows, x in ((of_planes * m, k), (k, of_planes * n)))
-    products = of_planes**2 * m * n * part.itemsize if problem.is_complex else 0
+    part, parts = parts_dtype(problem.dtype), count_parts(problem.dtype)
+    copy_a, copy_b = (rows * padded(x, part) * part.itemsize for rows, x in ((parts * m, k), (k, parts * n)))
+    products = parts * m * n * problem.dtype.itemsize if problem.is_complex else 0
     return max(a, copy_a), max(b, copy_b), max(c, products)
 
 
@@ -151,9 +144,8 @@ def _add_emulated(
     add_norms(program, defines, (a, b), parts * product.line, buffers.look, buffers.grades, trial)
     is_certified = plan.options["gate"] == "certified"
     _add_residues(program, defines, product, (a, b), buffers, most + is_certified)
-    moduli = SPLIT_MODULI if parts > 1 else MODULI
     places = a.found.residues, b.found.residues, buffers.c, buffers.moduli
-    residues = Residues(*places, parts * most, m, n, k, moduli[:most], parts)
+    residues = Residues(*places, parts * most, m, n, k, SYSTEMS[parts][:most], parts)
     if is_certified:
         add_certificate(program, plan, kind, residues, (a, b))
     add_residue_products(program, plan, residues)
@@ -176,12 +168,7 @@ def _add_residues(
         else ceil_div(x.vectors, _SIDE) * (width // _DEEP)
         for x in operands
     ]
-    macros: dict[str, object] = {"MODULI": ", ".join(map(str, MODULI))}
-    if product.parts > 1:
-        macros = {
-            name: ", ".join(map(str, x))
-            for name, x in (("MODULI", SPLIT_MODULI), ("ROOTS", map(root_of, SPLIT_MODULI)))
-        }
+    macros: dict[str, object] = residue_macros(product.parts)
     itemsize = parts_dtype(product.problem.dtype).itemsize
     for name, x in zip("AB", operands, strict=True):
         macros |= {f"{name}_ALONG": x.is_along, f"{name}_WIDE": is_aligned(x.matrix, itemsize)}
@@ -194,7 +181,7 @@ def _add_residues(
 
 def _add_crt(program: Program, defines: Defines, product: ResidueProduct, buffers: Buffers) -> None:
     m, n, out, scalars = product.m, product.n, product.out, Scalars.of(product.problem)
-    width, beta_im = columns_of(n), scalars.beta.imag
+    width = columns_of(n)
     wide = is_aligned(out, product.problem.dtype.itemsize)
     kernel = Kernel(
         "crt", defines + scalars.defines + as_defines({"WIDE": wide}), (_THREADS,), function="crt", is_chained=True
@@ -202,5 +189,5 @@ def _add_crt(program: Program, defines: Defines, product: ResidueProduct, buffer
     blocks = min(ceil_div(m * width // _RUN, _THREADS), _CRT_BLOCKS * planned().multiprocessors)
     norms = buffers.a.norms, buffers.b.norms
     c = product.c.place, *map(np.int64, product.c.steps)
-    factors = scalars.alpha.real, scalars.beta.real, beta_im  # alpha is in the planes of complex numbers
+    factors = scalars.alpha.real, scalars.beta.real, scalars.beta.imag  # alpha is in the planes of complex numbers
     program.launch(kernel, blocks, buffers.moduli, buffers.c, width, m, n, *norms, *factors, *c, out.place, out.ld)

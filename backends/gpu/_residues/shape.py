@@ -8,6 +8,7 @@ import numpy as np
 
 from backends.gpu._passes.padding import LINE_BYTES
 from backends.gpu._program.program import Matrix, ceil_div
+from harness.dtypes import count_parts
 from harness.problem import Problem
 
 
@@ -35,7 +36,7 @@ class ResidueProduct(NamedTuple):
     @property
     def parts(self) -> int:
         """Of a number: 2 of complex ones."""
-        return 1 + self.problem.is_complex
+        return count_parts(self.problem.dtype)
 
     @property
     def line(self) -> int:

@@ -178,8 +178,7 @@ class StepsProgram:
         else:
             real = Problem(count, states, states, SEMIRINGS["plus_times"], dtype)
             product = self._multiply(real, a, Matrix(factors, states, _alignment(states, dtype)), out)
-        program.scratch |= product.scratch
-        program.zeroed |= product.zeroed
+        program.share(product)
         for t in range(steps):
             if t:
                 program.steps += product.steps

@@ -100,10 +100,8 @@ class Unrolled:
 
     def _add_leaf(self, a: Matrix, b: Matrix, out: Matrix) -> None:
         """Add the launches of the base for one product of the last level."""
-        leaf, scratch = self._base.program(self._leaf, a, b, out), self._program.scratch
-        for name, (elements, dtype) in leaf.scratch.items():
-            scratch[name] = max(elements, scratch.get(name, (0, dtype))[0]), dtype
-        self._program.zeroed |= leaf.zeroed
+        leaf = self._base.program(self._leaf, a, b, out)
+        self._program.share(leaf)
         self._program.steps += leaf.steps
 
     def _guard(self) -> Guard:

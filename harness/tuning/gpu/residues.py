@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from harness.dtypes import dtype_name
+from harness.dtypes import count_parts, dtype_name
 from harness.problem import Problem
 
 # What must hold before a product is computed by residues. "proven": every element is within the bound of ordinary sums,
@@ -86,7 +86,7 @@ def pays(problem: Problem) -> bool:
     numbers = NUMBERS[dtype_name(problem.dtype)]
     # Complex numbers have two layers a modulus, which multiply half as many terms as their four real products, and a
     # pass more over the operands.
-    parts = 1 + problem.is_complex
+    parts = count_parts(problem.dtype)
     count = numbers.fewest
     saved = problem.operations * (1 / numbers.native_rate - count / parts / INT8_RATE)
     layers = parts * count
