@@ -73,7 +73,8 @@ class HostGpu(Cupy):
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         self.allocated.append(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        return Array(fenced(int(np.prod(shape)), np.dtype(dtype), at_end=False).reshape(shape), self.current)
+        size = int(np.prod(shape))
+        return Array(_used(size * np.dtype(dtype).itemsize).view(dtype).reshape(shape), self.current)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
         filled = self.empty(shape, dtype)
@@ -106,12 +107,12 @@ class HostGpu(Cupy):
 
     def _alloc(self, size: int) -> Any:
         self.allocated.append(size)
-        memory = fenced(size, np.dtype(np.uint8), at_end=False)
+        memory = _used(size)
         return types.SimpleNamespace(ptr=memory.ctypes.data, keeps=memory)
 
     def _malloc_of_graph(self, size: int, stream: int) -> int:
         self.graph.append(("malloc", stream))
-        memory = fenced(size, np.dtype(np.uint8), at_end=False)
+        memory = _used(size)
         self._kept[memory.ctypes.data] = memory
         return memory.ctypes.data
 
@@ -181,6 +182,13 @@ class HostGpu(Cupy):
             )  # fmt: skip
             z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
+
+
+def _used(size: int) -> np.ndarray:
+    """Return bytes of memory that others have used: not zeros."""
+    memory = fenced(size, np.dtype(np.uint8), at_end=False)
+    memory[...] = 0xA5
+    return memory
 
 
 def _matrix(address: int, rows: int, columns: int, ld: int, dtype: np.dtype[Any], turned: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from backends.gpu._base import backend as gpu_backend
+from backends.gpu._program.program import Matrix, Place
 from backends.gpu._residues.moduli import root_of, table
 from backends.gpu._tensor import residue_product
 from backends.gpu._tensor.residue_product import SPLIT_MODULI
@@ -159,6 +160,14 @@ def test_four_real_products_by_any_base_in_any_layout(base, gpu):
     for layout, conjugate in itertools.product(LAYOUTS, ("a", "b", "ab")):
         kind = {"dtype": "complex64", "alpha": 2.5 - 1j, "beta": -0.5j, "accumulate": True}
         call("gpu-four-m", (9, 34, 40), base=base, layout=layout, conjugate=conjugate, **kind)
+
+
+def test_scratch_of_a_base_that_begins_as_zeros_does_so_in_the_whole_program(gpu):
+    call("gpu-four-m", (19, 37, 21), base="gpu-ozaki", dtype="complex128", alpha=1j)
+    problem = Problem(19, 37, 21, dtype="complex128")
+    plan = RUNGS["gpu-four-m"].plan(problem, detect()).override({"base": "gpu-ozaki"})
+    matrices = (Matrix(Place(name), ld) for name, ld in (("a", 21), ("b", 37), ("out", 37)))
+    assert RUNGS["gpu-four-m"].program(plan, *matrices).zeroed >= {"look", "ticket"}
 
 
 def test_host_arrays_by_columns_come_back_from_rows(gpu):

@@ -40,14 +40,8 @@ def find(
     layout = problem.layout.replace("A", "C")  # what is described reads columns or rows, with gaps or without
     key = (
         *(describe, device.current_index(), plan.launch, *options, *options.values(), layout),
-        *(
-            problem.semiring,
-            problem.dtype,
-            problem.operand_dtype,
-            problem.accumulate,
-            problem.triangle,
-            problem.conjugate,
-        ),
+        *(problem.semiring, problem.dtype, problem.operand_dtype, problem.accumulate),
+        *(problem.triangle, problem.conjugate),
         *(alpha if alpha is None else alpha.tobytes(), beta if beta is None else beta.tobytes()),  # zeros have signs
         *[(x.place, x.alignment, x.by_columns, x.ld * itemsizes[x.place.buffer] % ALIGNMENT == 0) for x in matrices],
     )
