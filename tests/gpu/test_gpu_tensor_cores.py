@@ -24,7 +24,7 @@ BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.
 TENSOR_CORE, PAIRED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "paired", "bits", "cublas"))
 ARCHITECTURES = ("sm_80", "sm_90")
 
-NO_CUBLAS = "cuBLAS takes floats, and int8 with sums in int32"
+NO_CUBLAS = "cuBLAS takes floats, complex numbers, and int8 with sums in int32"
 EIGHT_BITS = "float8_e4m3fn", "float8_e5m2"  # which no kernel for a GPU takes yet
 
 needs_ml_dtypes = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
@@ -134,12 +134,12 @@ def test_bytes_are_turned_only_where_they_do_not_lie_along_k_in_whole_vectors():
 
 
 def test_cublas_takes_every_float_and_aligned_int8():
-    for dtype in ("float32", "float64"):
+    for dtype in ("float32", "float64", "complex64", "complex128"):
         assert CUBLAS.refuses(product((5, 6, 7), dtype=dtype)) is None
     for narrow, wide in mixed_dtypes():
         reason = CUBLAS.refuses(product((5, 8, 4), dtype=wide, operand_dtype=narrow))
         is_other = narrow.kind == "c" or narrow.name in ("uint8", *EIGHT_BITS)
-        others = "it has no arithmetic over complex numbers" if narrow.kind == "c" else NO_CUBLAS
+        others = "cuBLAS sums complex numbers in their own precision" if narrow.kind == "c" else NO_CUBLAS
         assert reason == (others if is_other else None)
 
 
