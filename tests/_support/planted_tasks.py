@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.errors import Declined, PlanError, VerificationError
+from harness.timing.clock import Action, CpuClock, Sample
 
 # Time for which a planted thread goes on after a call [s], MKL's too.
 SPINNING_S = 0.2
@@ -162,3 +164,25 @@ class Spinning(Planted):
 
 def spinning(threads: int, **arguments: object) -> Spinning:
     return Spinning()
+
+
+class OfAStage(Planted):
+    """Has a clock of one stage: what the host does around it is none of its time, and takes far longer."""
+
+    def run(self) -> None:
+        super().run()
+        time.sleep(0.02)
+
+    def clock(self) -> Any:
+        return OfAStage.StageClock()
+
+    def renew(self) -> None:
+        """Have the same operands."""
+
+    class StageClock(CpuClock):
+        def sample(self, run: Action, wait: Action, loops: int) -> Sample:
+            return super().sample(run, wait, loops)._replace(ns=1000.0)
+
+
+def of_a_stage(threads: int, **arguments: object) -> OfAStage:
+    return OfAStage()

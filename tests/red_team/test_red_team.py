@@ -118,6 +118,14 @@ def test_work_on_another_stream_than_that_of_the_clock_is_told():
         own.verify()
 
 
+def test_a_clock_of_one_stage_is_no_reason_to_suspect_what_is_around_it():
+    own = Worker()
+    own.prepare("tests._support.planted_tasks:of_a_stage", {}, threads=1)
+    own.prove()
+    own.sample(loops=1, count=2)
+    assert own.verify()
+
+
 def test_the_page_for_judges_lists_every_cheat():
     page = (ROOT / "docs" / "judging.md").read_text()
     assert set(re.findall(r"^\| `(out-[a-z-]+)`", page, re.MULTILINE)) == cheats.CLUES.keys()
