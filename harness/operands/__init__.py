@@ -121,7 +121,7 @@ def conjugated(x: Any, arrays: Any) -> Any:
 
     complex64 by turning the sign bits of imaginary parts: CuPy's arithmetic takes subnormal float32 for zero.
     """
-    if isinstance(x, np.ndarray) or x.dtype.itemsize != _COMPLEX64.itemsize:
+    if isinstance(x, np.ndarray) or x.dtype != _COMPLEX64:
         return arrays.conjugate(x)
     copy = x.copy(order="K")
     bits = copy.view(np.uint64)

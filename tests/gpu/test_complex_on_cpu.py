@@ -10,7 +10,7 @@ from backends.gpu._program.program import Matrix, Place
 from backends.gpu._residues.moduli import root_of, table
 from backends.gpu._tensor import residue_product
 from backends.gpu._tensor.residue_product import SPLIT_MODULI
-from harness import gemm, herk
+from harness import gemm, hemv, herk
 from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.api.remembered import repeats
@@ -265,6 +265,16 @@ def test_conjugates_of_subnormal_numbers_are_kept(gpu, rng):
     below = np.tril(x[:, :5], -1)
     hermitian = below + below.conj().T + np.diag(x.diagonal().real)
     np.testing.assert_allclose(gemm(square, gpu.array(y[:5]), triangle="h").values, hermitian @ y[:5], 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ("float64", "int64", "float32", "uint8"))
+def test_real_operands_of_complex_products_stay_as_they_are(dtype, gpu, rng):
+    a, x = complex_array(rng, 5, 5), np.arange(5).astype(dtype)
+    hermitian = np.tril(a, -1) + np.tril(a, -1).conj().T + np.diag(a.diagonal().real)
+    np.testing.assert_allclose(hemv(gpu.array(a), gpu.array(x), conjugate="b").values, hermitian @ x)
+    for name in ("gpu-four-m", "gpu-cublas", "auto"):
+        found = gemm(gpu.array(a), gpu.array(x.reshape(5, 1)), conjugate="ab", backend=name)
+        np.testing.assert_allclose(found.values, a.conj() @ x.reshape(5, 1))
 
 
 def test_auto_finds_a_backend_for_every_complex_product(gpu, rng):
