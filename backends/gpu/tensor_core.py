@@ -9,6 +9,7 @@
         few rows of C       the same, of C transposed                               tensor_core_half_flat.cu
         thin ones           mma.sync m16n8k16, clusters that share k                tensor_core_half_mma.cu
         tall, a short k     the same, of row panels of A                            tensor_core_half_panels.cu
+    float8                  the same, sums in 14 bits or flushed to float32         tensor_core_f8.cu
     int8, uint8 to int32    the same, exact modulo 2^32                             tensor_core_s8.cu
     integers                the same, of digits of one byte; exact modulo 2^bits    tensor_core_s8.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
@@ -38,16 +39,16 @@ import numpy as np
 from backends.gpu._base.backend import SYMMETRIC
 from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
-from backends.gpu._passes.rows import is_widened, widened
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.bit_product import add_bit_product
+from backends.gpu._tensor.float8_product import add_float8_product, lost_of_float8
 from backends.gpu._tensor.half_mma_product import HALF_UNITS, add_half_mma_product, half_options
 from backends.gpu._tensor.half_panels_product import add_half_panels_product
 from backends.gpu._tensor.integer_product import add_integer_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu._tensor.row_product import add_half_product
-from harness.dtypes import dtype_name
+from harness.dtypes import dtype_name, is_float8
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -71,7 +72,7 @@ class TensorCore(Rung):
     source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
     takes = Rung.takes | {"mixed", "triangle"}
     needs = ASYNC_COPY
-    widens = True
+    widens = frozenset({"float32"})
 
     def declines(self, problem: Problem) -> str | None:
         """Decline products that no tensor core computes."""
@@ -86,7 +87,7 @@ class TensorCore(Rung):
             return "tensor cores multiply and add: plus_times only, and or-and, xor-and of bools"
         if dtype_name(dtype) not in tensor_cores.NUMBERS:
             return f"no tensor-core kernel for {dtype_name(dtype)} with sums of {dtype_name(problem.dtype)}"
-        is_narrow = problem.is_mixed and not is_widened(problem)
+        is_narrow = problem.is_mixed and self.widened(problem) is problem
         if is_narrow and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
         needs_hopper = (is_narrow or dtype.kind in "iu") and self.missing() is None
@@ -94,8 +95,9 @@ class TensorCore(Rung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
-        if is_widened(problem):
-            return dataclasses.replace(self.plan(widened(problem), machine), problem=problem)
+        wide = self.widened(problem)
+        if wide is not problem:
+            return dataclasses.replace(self.plan(wide, machine), problem=problem)
         options: dict[str, int | str] = {}
         here, name, is_hopper = device.planned(), dtype_name(problem.input_dtype), self._has_wgmma()
         thin = thin_tensor_cores.thin_choice(problem, here, is_hopper=is_hopper)
@@ -116,20 +118,22 @@ class TensorCore(Rung):
             options["blocks"] = here.multiprocessors
             options["cluster"] = tensor_cores.cluster_of(problem) if thin is None else thin.cluster
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
-        if problem.is_mixed and problem.input_dtype.kind in "iu":
+        if problem.is_mixed and problem.input_dtype.itemsize == 1:
             options["edges"] = tensor_cores.edge_lines(problem, launch, here)
         if name in thin_tensor_cores.THIN:
             options["shares"] = 1 if thin is None else thin.shares
             options["stagger"] = 1 if thin is None else thin.stagger
         if name in ("float16", "bfloat16"):
             options |= half_options(thin)
+        if is_float8(problem.input_dtype):
+            options["sums"] = tensor_cores.FLOAT8_SUMS[0]
         if options.get("unit") == "mma" and name in MMA and MMA[name].most_shared_bytes(launch) > here.shared_memory:
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
-        """Return A and B of integers, which a pass turns where it must, and of floats what the kernel takes so."""
-        if plan.problem.input_dtype.kind in "iu":
+        """Return A and B of integers and float8, which a pass turns, and of other floats what the kernel takes so."""
+        if plan.problem.input_dtype.kind in "iu" or is_float8(plan.problem.input_dtype):
             return frozenset("ab")
         return tensor_cores.read_by_columns(plan.problem, str(plan.options.get("unit")))
 
@@ -155,7 +159,8 @@ class TensorCore(Rung):
         problem = plan.problem
         if problem.is_mixed:
             underflow = 0.0 if problem.alpha is None else abs(float(problem.alpha)) * (problem.k + 1) * _TINY
-            return underflow + cut_off(problem, operands)
+            lost = lost_of_float8(plan, operands) if is_float8(problem.input_dtype) else cut_off(problem, operands)
+            return underflow + lost
         if dtype_name(problem.input_dtype) != "float32":
             return 0.0
         return _TF32_UNITS * _UNIT * largest_dot(problem, operands) + 3 * problem.k * _TINY
@@ -167,6 +172,8 @@ class TensorCore(Rung):
             add_bit_product(program, plan, product)
         elif dtype.kind in "iu":
             add_integer_product(program, plan, product)
+        elif is_float8(dtype):
+            add_float8_product(program, plan, product)
         elif plan.problem.is_mixed:
             unit = plan.choice("unit", HALF_UNITS)
             _HALF[unit](program, plan, product)

@@ -76,8 +76,15 @@ class Arrays:
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
         """Return `x` with that dtype, native and aligned, as backends read it; a copy only if it must be."""
         if x.dtype != dtype and is_float8(x.dtype):
-            return _of_float8(x, dtype)
+            return self._of_float8(x, dtype)
         return x.astype(dtype, order="K") if x.dtype != dtype or not x.flags.aligned else x
+
+    def _of_float8(self, x: Any, dtype: np.dtype[Any]) -> Any:
+        """Return `x`, of float8, as `dtype`, by a table of all 256 numbers: ml_dtypes takes four times as long."""
+        by_columns = x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1])
+        bits = x.view(np.uint8)
+        wide = self.constant(_numbers(x.dtype, dtype)).take(bits.swapaxes(-1, -2) if by_columns else bits).view(dtype)
+        return wide.swapaxes(-1, -2) if by_columns else wide
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which new arrays are made on the device of these, and NumPy reports no arithmetic.
@@ -116,17 +123,10 @@ class Arrays:
         return lambda: x
 
 
-def _of_float8(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return `x`, of float8, as `dtype`, by a table of all 256 numbers: ml_dtypes takes four times as long."""
-    by_columns = x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1])
-    bits = x.view(np.uint8)
-    wide = np.asarray(_numbers(x.dtype, dtype).take(bits.swapaxes(-1, -2) if by_columns else bits))
-    return wide.swapaxes(-1, -2) if by_columns else wide
-
-
 @functools.cache
 def _numbers(narrow: np.dtype[Any], dtype: np.dtype[Any]) -> np.ndarray:
-    return np.arange(256, dtype=np.uint8).view(narrow).astype(dtype)
+    """Return all numbers of `narrow` as `dtype`, of which these are the bits."""
+    return np.arange(256, dtype=np.uint8).view(narrow).astype(dtype).view(f"u{dtype.itemsize}")
 
 
 def is_masked(x: Any) -> bool:
@@ -199,6 +199,8 @@ class CupyArrays(Arrays):
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
         if x.dtype == dtype:
             return x
+        if is_float8(x.dtype):
+            return self._of_float8(x, dtype)
         wide = x.astype(dtype)
         if x.dtype != np.float32 or dtype != np.float64:
             return wide

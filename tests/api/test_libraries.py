@@ -266,11 +266,11 @@ def test_every_number_of_float8_times_every_one(name, of_a, of_b, monkeypatch):
 
 @pytest.mark.parametrize("name", ("torch", "jax"))  # the former's capsules have a version, the latter's have none
 def test_bfloat16_by_dlpack_alone(name, monkeypatch):
-    from harness.api.libraries.dlpack import AsUint16
+    from harness.api.libraries.dlpack import AsUnsigned
 
     x = np.array([[1.5, -2.0]], pytest.importorskip("ml_dtypes").bfloat16)
     given = LIBRARIES[name](monkeypatch).array(x)
-    got = np.from_dlpack(AsUint16(given))
+    got = np.from_dlpack(AsUnsigned(given))
     assert got.dtype == np.uint16
     assert at(got) == (given.data_ptr() if name == "torch" else at(np.asarray(given)))
     assert np.array_equal(got, x.view(np.uint16))

@@ -27,7 +27,7 @@ from tests._support.fake_arrays import Array, Cupy
 from tests.gpu.host_kernels import describe, expect, fenced, load
 
 CAPTURING = 0xCA  # handle of the stream that is captured
-_DTYPES = {0: "float32", 1: "float64", 4: "complex64", 5: "complex128"}  # of library_types.h
+_DTYPES = {0: "float32", 1: "float64", 2: "float16", 4: "complex64", 5: "complex128"}  # of library_types.h
 _Dimensions = ctypes.c_uint * 3
 
 
@@ -155,32 +155,51 @@ class HostGpu(Cupy):
 
     def cublasGemmEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
         of_b, of_a, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
-        assert narrow == wide
-        kind = np.dtype(_DTYPES[wide])
+        kind, of_operands = np.dtype(_DTYPES[wide]), np.dtype(_DTYPES[narrow])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
-        x, y, z = (
-            _matrix(address.value, rows, columns, ld, kind, turned)
-            for address, rows, columns, ld, turned in ((a, m, k, lda, of_a), (b, k, n, ldb, of_b), (c, m, n, ldc, 0))
-        )
+        x = _matrix(a.value, m, k, lda, of_operands, of_a).astype(kind)
+        y = _matrix(b.value, k, n, ldb, of_operands, of_b).astype(kind)
+        z = _matrix(c.value, m, n, ldc, kind, 0)
         self.launches.append(("cublas", context.stream))
         z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
     def cublasGemmStridedBatchedEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
-        (of_b, of_a, n, m, k, alpha, b, _, ldb, step_b, a, _, lda, step_a, beta, c, wide, ldc, step_c, count, *_) = (
-            arguments
-        )
-        kind = np.dtype(_DTYPES[wide])
+        (
+            of_b,
+            of_a,
+            n,
+            m,
+            k,
+            alpha,
+            b,
+            narrow,
+            ldb,
+            step_b,
+            a,
+            _,
+            lda,
+            step_a,
+            beta,
+            c,
+            wide,
+            ldc,
+            step_c,
+            count,
+            *_,
+        ) = arguments
+        kind, of_operands = np.dtype(_DTYPES[wide]), np.dtype(_DTYPES[narrow])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         self.launches.append(("cublas", context.stream))
         for i in range(count):
             x, y, z = (
-                _matrix(address.value + i * step.value * kind.itemsize, rows, columns, ld, kind, turned)
-                for address, step, rows, columns, ld, turned in (
-                    (a, step_a, m, k, lda, of_a), (b, step_b, k, n, ldb, of_b), (c, step_c, m, n, ldc, 0)
+                _matrix(address.value + i * step.value * of.itemsize, rows, columns, ld, of, turned)
+                for address, step, rows, columns, ld, turned, of in (
+                    (a, step_a, m, k, lda, of_a, of_operands), (b, step_b, k, n, ldb, of_b, of_operands),
+                    (c, step_c, m, n, ldc, 0, kind),
                 )
             )  # fmt: skip
-            z[...] = alpha * (x @ y) + (beta * z if beta else 0)
+            z[...] = alpha * (x.astype(kind) @ y.astype(kind)) + (beta * z if beta else 0)
         return 0
 
 

@@ -13,12 +13,13 @@ from typing import ClassVar
 from backends.gpu._base.backend import GpuBackend
 from backends.gpu._complex.planes import add_begin
 from backends.gpu._passes.passes import add_extremes
-from backends.gpu._passes.rows import add_rows, is_widened, widened
+from backends.gpu._passes.rows import add_rows, widened
 from backends.gpu._passes.scalars import add_constants, add_start, scaled
 from backends.gpu._program.nest import nest_of
 from backends.gpu._program.operators import Form, has_fast_form, two_steps
 from backends.gpu._program.program import Batch, Matrix, Product, Program
 from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
+from harness.dtypes import dtype_name
 from harness.interface import Nest
 from harness.plan import Plan
 from harness.problem import Problem
@@ -35,13 +36,13 @@ class Rung(GpuBackend):
         Whether its kernel combines two steps of k at once where that is faster (STEPS in semiring.cuh).
     takes_exponentials : bool
         Whether it computes logaddexp_plus as a real product of exponentials (`_simt.log_sum_exp`), not pair by pair.
-    widens : bool
-        Whether float32 with sums of float64 is a product of float64, of operands that a launch has widened.
+    widens : set of str
+        Dtypes of operands that a launch widens first where sums are wider: float32 to float64, float8 to float16.
     """
 
     takes_two_steps: ClassVar[bool] = False
     takes_exponentials: ClassVar[bool] = False
-    widens: ClassVar[bool] = False
+    widens: ClassVar[frozenset[str]] = frozenset()
 
     def loops(self, plan: Plan) -> Nest | None:
         """Return the tiles of blocks and warps as loops."""
@@ -59,6 +60,10 @@ class Rung(GpuBackend):
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether its kernel multiplies sums by alpha, as for a narrow A, which cannot hold alpha A."""
         return problem.is_mixed
+
+    def widened(self, problem: Problem) -> Problem:
+        """Return the product of operands as its kernel reads them: itself, unless they are widened first."""
+        return widened(problem) if dtype_name(problem.input_dtype) in self.widens else problem
 
     @abstractmethod
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
@@ -81,9 +86,10 @@ class Rung(GpuBackend):
         start(program, problem, c_and_out[0], out)
         if k == 0:
             return program
-        if self.widens and is_widened(problem):
-            a, b = add_rows(program, problem, a, b, problem.dtype)
-            problem = widened(problem)
+        wide = self.widened(problem)
+        if wide is not problem:
+            a, b = add_rows(program, problem, a, b, wide.input_dtype)
+            problem = wide
             plan = dataclasses.replace(plan, problem=problem)
         elif not problem.batch:
             a, b = add_rows(program, problem, a, b, reads=self.reads_columns(plan))
@@ -112,5 +118,5 @@ class Rung(GpuBackend):
 
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return `most_dimensions`; none for large products, whose own launches fill a GPU, and widened ones."""
-        is_one = self.widens and is_widened(plan.problem)
-        return self.most_dimensions if is_at_once(plan.problem) and not is_one else 0
+        is_widened = self.widened(plan.problem) is not plan.problem
+        return self.most_dimensions if is_at_once(plan.problem) and not is_widened else 0

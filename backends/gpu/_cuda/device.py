@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import is_known, row_of
 from harness.errors import BackendUnavailable, PlanError
 from harness.memory import on_free
 from harness.plan import Launch
@@ -160,8 +161,8 @@ def upload(x: np.ndarray) -> Any:
         If its memory is too small, even after CuPy's reserve was freed.
     """
     contiguous = np.ascontiguousarray(x)
-    if contiguous.dtype.kind == "V":  # bfloat16 of ml_dtypes, of which not every CuPy knows
-        contiguous = contiguous.view(np.uint16)
+    if is_known(x.dtype) and not row_of(x.dtype).is_of_sums:  # of ml_dtypes, of which CuPy knows few
+        contiguous = contiguous.view(f"u{x.dtype.itemsize}")
     return allocating(lambda: cupy().asarray(contiguous), x.nbytes)
 
 

@@ -5,7 +5,7 @@
 //
 // A tile that lies by columns is read and written along memory, through shared memory. Source: CUDA C++ Best Practices
 // Guide, transposition.
-#include "intrinsics.cuh"
+#include "float8.cuh"
 
 // Rows of a tile are 128 bytes, or of bytes 64; the padding of a row avoids bank conflicts.
 constexpr int SIDE = sizeof(FROM) >= 4 ? 32 : 64, ACROSS = 32, ROWS = 8, PAD = sizeof(FROM) >= 4 ? 1 : 4 / sizeof(FROM);

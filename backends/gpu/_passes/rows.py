@@ -1,4 +1,4 @@
-"""Operands as a kernel reads them: row by row where they lie by columns, and in float64 where sums of float32 are."""
+"""Operands as a kernel reads them: row by row where they lie by columns, and wider where no kernel reads them so."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from harness.problem import Problem
 _THREADS, _SIDES, _MOST_BLOCKS = 256, {False: 64, True: 32}, 1 << 14
 
 
-def is_widened(problem: Problem) -> bool:
-    """Return whether sums are of float64 and operands of float32, which a pass can widen first."""
-    return problem.is_mixed and dtype_name(problem.dtype) == "float64"
+# Dtypes of operands that a pass can widen first, and what they become.
+_WIDER = {
+    "float32": np.dtype(np.float64),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), np.dtype(np.float16)),
+}
 
 
 def widened(problem: Problem) -> Problem:
-    """Return the product of operands that have been widened."""
-    return dataclasses.replace(problem, operand_dtype=None)
+    """Return the product of operands that have been widened: itself, if no pass can do that."""
+    wider = _WIDER.get(dtype_name(problem.input_dtype)) if problem.is_mixed else None
+    return problem if wider is None else dataclasses.replace(problem, operand_dtype=wider)
 
 
 def add_rows(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from backends.gpu._cuda.kernel_files import Defines, Job
 from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.operators import TYPES
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._simt.copies import width_of_copies
+from harness.dtypes import TABLE
 from harness.plan import Launch
 
-_ITEMSIZES = {type_in_c: np.dtype(name).itemsize for name, type_in_c in TYPES.items()}
+_ITEMSIZES = {type_in_c: TABLE[name].itemsize for name, type_in_c in TYPES.items()}
 _SIDES = {"WIDTH_B": "BN", "WIDTH_A": "BM"}
 # Whether rows of C are aligned, and those of A and B: all; only operands', as of parts of aligned arrays; none.
 _ALIGNED = ((True, True), (False, True), (False, False))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import is_aligned
 from backends.gpu._program.program import Kernel, Place, Product, Program, ceil_div
-from backends.gpu._tensor.residue_product import width_of
+from backends.gpu._program.tensor_map import TensorMap
+from backends.gpu._tensor.residue_product import BYTES, width_of
+from harness.plan import Plan
 from harness.tuning.gpu import tensor_cores as tuning
 
 _BYTE = np.dtype(np.uint8)
@@ -48,6 +50,35 @@ def add_digits(program: Program, product: Product, digits: int) -> tuple[Stack, 
         kernel = Kernel("digits", as_defines(macros), (tuning.PASS_THREADS,), function="digits")
         program.launch(kernel, (blocks, 2), *arguments, k, width)
     return stacks[0], stacks[1]
+
+
+def byte_maps(stacks: tuple[Stack, Stack], k: int, plan: Plan, layers: int = 1) -> tuple[TensorMap, TensorMap]:
+    """Return what byte_tiles.cuh brings of both: boxes of as many steps of k as a row of a tile has bytes."""
+    boxes = tuning.TILE_ROWS, plan.launch.bn // int(plan.options["cluster"])
+    steps = tuning.STAGE_STEPS["int8"]
+    a, b = (
+        TensorMap(x.place, x.lines, k, x.width, box, steps, BYTES, layers, x.lines * x.width)
+        for x, box in zip(stacks, boxes, strict=True)
+    )
+    return a, b
+
+
+class Part(NamedTuple):
+    """The tiles' part of a product of bytes: what is left, its macros, and arguments for the lines at the edges."""
+
+    product: Product
+    macros: dict[str, int]
+    beside: tuple[Any, ...]
+
+
+def without_edges(product: Product, stacks: tuple[Stack, Stack], plan: Plan) -> Part:
+    """Return the part of `product` that whole tiles compute, if the option ``edges`` leaves lines to idle warps."""
+    lines = int(plan.options.get("edges", 0))
+    m, n = tuning.without_edges(product.m, product.n, plan.launch, lines)
+    product, is_whole = product._replace(m=m, n=n, extremes=stacks[0].place), (m, n) == (product.m, product.n)
+    if is_whole:
+        return Part(product, {}, ())
+    return Part(product, {"EDGE_LINES": lines}, tuple(y for x in stacks for y in (x.place, x.width, x.lines)))
 
 
 def _blocks(form: int, lines: int, k: int, digits: int, *, is_shifted: bool) -> int:

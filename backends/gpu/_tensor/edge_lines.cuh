@@ -3,9 +3,13 @@
 // One column more than whole tiles would be a column of tiles, and mostly another round of all multiprocessors. A warp takes a
 // line of A or of B, and multiplies it with the last lines of the other operand, of which L1 holds copies.
 //
-// Defined before this file: KIND, Result, FACTOR, ACCUMULATE; EDGE_LINES, the most lines of each.
+// Defined before this file: Result, FACTOR, ACCUMULATE; EDGE_LINES, the most lines of each; Total, the type of sums; EDGE_PIECES, of
+// a line that a lane reads ahead; `dot_of_words`, a sum and the products of the bytes of two words, and `total_of_lanes`. It is included before tma_tile.cuh.
 #pragma once
-#include "bytes.cuh"
+#define OF_PRODUCER 72
+#define BESIDE_PARAMETERS \
+    , const unsigned char* lines_a, int width_a, int all_m, const unsigned char* lines_b, int width_b, int all_n
+#define BESIDE multiply_edges(Lines{lines_a, width_a, m, all_m}, Lines{lines_b, width_b, n, all_n}, k, c, ldc, alpha)
 
 // Rows of A or columns of B along k, `width` bytes apart, at multiples of 16: those from `whole` to `all` are the last ones.
 struct Lines {
@@ -19,21 +23,14 @@ struct alignas(16) Piece {
     unsigned x[4];
 };
 
-constexpr bool HAS_SIGNS = KIND[0] == 's';
-
-__device__ __forceinline__ int dot_of_words(unsigned x, unsigned y, int sum)
-{
-    return HAS_SIGNS ? dot_of_signed(x, y, sum) : dot_of_unsigned(x, y, sum);
-}
-
 // Products of a line with the last lines of `others`; element e of them at c + e * distance.
 __device__ __forceinline__ void multiply_line(const unsigned char* line, const Lines& others, int k, Result* c, long long distance,
                                               FACTOR alpha)
 {
     const int lane = threadIdx.x % 32, count = others.all - others.whole;
     const unsigned char* other_lines = others.at(others.whole);
-    int sums[EDGE_LINES] = {};
-#pragma unroll 2
+    Total sums[EDGE_LINES] = {};
+#pragma unroll EDGE_PIECES
     for (int p = 16 * lane; p + 16 <= k; p += 32 * 16) {
         const Piece x = *(const Piece*)(line + p);
 #pragma unroll
@@ -51,9 +48,9 @@ __device__ __forceinline__ void multiply_line(const unsigned char* line, const L
             sums[other] = dot_of_words(line[rest], other_lines[other * others.width + rest], sums[other]);
 #pragma unroll
     for (int other = 0; other < EDGE_LINES; ++other) {
-        const Result sum = (Result)(alpha * sum_of_lanes((unsigned)sums[other]));
+        const Total sum = alpha * total_of_lanes(sums[other]);
         Result* to = c + other * distance;
-        if (lane == 0 && other < count) *to = ACCUMULATE ? (Result)((unsigned)*to + (unsigned)sum) : sum;
+        if (lane == 0 && other < count) *to = (Result)(ACCUMULATE ? (Total)*to + sum : sum);
     }
 }
 

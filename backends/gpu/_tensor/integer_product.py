@@ -14,9 +14,8 @@ from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.operators import TYPES, triangle_defines
 from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
-from backends.gpu._program.tensor_map import TensorMap
-from backends.gpu._tensor.digits import Stack, add_digits
-from backends.gpu._tensor.residue_product import BYTES, KERNEL
+from backends.gpu._tensor.digits import Stack, add_digits, byte_maps, without_edges
+from backends.gpu._tensor.residue_product import KERNEL
 from backends.gpu._tensor.tma import add_tma
 from harness.plan import Plan
 from harness.tuning.gpu import tensor_cores as tuning
@@ -60,26 +59,16 @@ def _add_terms(
 ) -> None:
     """Add the kernel that multiplies digits; of elements of 8 bytes it leaves layers of sums."""
     problem, k = plan.problem, product.k
-    boxes = tuning.TILE_ROWS, plan.launch.bn // int(plan.options["cluster"])
-    maps = tuple(
-        TensorMap(x.place, x.lines, k, x.width, box, KERNEL.bk, BYTES, digits, x.lines * x.width)
-        for x, box in zip(stacks, boxes, strict=True)
-    )
+    maps = byte_maps(stacks, k, plan, digits)
     c_type = "int" if layers > 1 else TYPES[problem.dtype.name]
     itemsize = _WORD.itemsize if layers > 1 else problem.dtype.itemsize
     macros = {"C_TYPE": c_type, "DIGITS": digits, "ACCUMULATE": product.accumulate}
     if problem.is_mixed and problem.input_dtype.kind == "u":
         macros["KIND"] = '"u8"'
-    width, beside = _width(product.out, itemsize), ()
-    lines = int(plan.options.get("edges", 0))
-    rows, columns = tuning.without_edges(product.m, product.n, plan.launch, lines)
-    if (rows, columns) != (product.m, product.n):
-        macros["EDGE_LINES"] = lines
-        beside = tuple(argument for x in stacks for argument in (x.place, x.width, x.lines))
-    part = product._replace(m=rows, n=columns, extremes=stacks[0].place)
+    part, more, beside = without_edges(product, stacks, plan)
     add_tma(
-        program, plan, KERNEL, as_defines(macros), (maps[0], maps[1]), part, alpha,
-        width=width, itemsize=itemsize, layers=layers, beside=beside,
+        program, plan, KERNEL, as_defines(macros | more), maps, part, alpha,
+        width=_width(product.out, itemsize), itemsize=itemsize, layers=layers, beside=beside,
     )  # fmt: skip
 
 

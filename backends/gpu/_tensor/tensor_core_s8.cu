@@ -41,12 +41,6 @@
 #ifndef EDGE_LINES
 #define EDGE_LINES 0
 #endif
-#if EDGE_LINES
-#define OF_PRODUCER 72
-#define BESIDE_PARAMETERS \
-    , const unsigned char* lines_a, int width_a, int all_m, const unsigned char* lines_b, int width_b, int all_n
-#define BESIDE multiply_edges(Lines{lines_a, width_a, m, all_m}, Lines{lines_b, width_b, n, all_n}, k, c, ldc, alpha)
-#endif
 
 constexpr int BK = 128, BYTES = (128 + BN) * 128;
 constexpr bool FLUSHES = false;
@@ -61,11 +55,19 @@ __device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Re
 
 #include "lanes.cuh"
 #if EDGE_LINES
+#include "bytes.cuh"
+typedef unsigned Total;
+
+__device__ __forceinline__ unsigned dot_of_words(unsigned x, unsigned y, unsigned sum)
+{
+    return KIND[0] == 's' ? dot_of_signed(x, y, (int)sum) : dot_of_unsigned(x, y, (int)sum);
+}
+
+__device__ __forceinline__ unsigned total_of_lanes(unsigned sum) { return sum_of_lanes(sum); }
+#define EDGE_PIECES 2
 #include "edge_lines.cuh"
 #endif
-#include "wgmma_tile.cuh"
-
-constexpr int BYTES_A = BM * ROW_BYTES;
+#include "byte_tiles.cuh"
 
 #ifdef MODULI
 __device__ __forceinline__ int count_layers(const float* given) { return *(const int*)given * LAYERS_EACH; }
@@ -101,23 +103,6 @@ __device__ __forceinline__ bool is_shifted(int layer, int term)
     return term && layers_of(layer, term).of_a == 0;
 }
 #endif
-
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
-                                     const Place& place, const Layers& layers, int p, int, int, int rank)
-{
-    constexpr int SHARE = BN / FETCHERS;  // rows of B's tile, that is, columns of B
-    copy_box(to, a, barrier, p, place.row, layers.of_a);
-    copy_box_to_all(to + BYTES_A + rank * SHARE * ROW_BYTES, b, barrier, p, place.column + rank * SHARE, layers.of_b);
-}
-
-__device__ __forceinline__ void begin_step(int* sums, unsigned tile, int part, bool is_first)
-{
-    const unsigned long long a = describe(tile + part * (64 * ROW_BYTES), 16, 8 * ROW_BYTES);
-    const unsigned long long b = describe(tile + BYTES_A, 16, 8 * ROW_BYTES);
-#pragma unroll
-    for (int p = 0; p < BK / DEPTH; ++p)  // advance by 32 bytes of a row
-        multiply(sums, a + 2 * p, b + 2 * p, !is_first || p > 0);
-}
 
 #ifdef MODULI
 // Bits of the reciprocals: right for sums of up to 65536 products and a byte, of residues of a size up to p / 2.

@@ -4,8 +4,8 @@
 // of a tile and the distances of its 8-row pieces, all in 16-byte units. Its bit 62 means that rows of 128 bytes are
 // swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
-//   BN  8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192 or 256
-//   DEPTH, KIND  16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is defined), 32 and "s8",
+//   BN  8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192 or 256
+//   DEPTH, KIND  16 and "bf16" or "f16", 32 and "e4m3" or "e5m2", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is defined), 32 and "s8",
 //   or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
 //   FLAGS: layouts of A and B, if not along k
 #pragma once
@@ -40,6 +40,7 @@ typedef float Sum;
 #define TO_32 TO_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define TO_40 TO_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define TO_48 TO_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define TO_56 TO_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define TO_64 TO_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define TO_80 TO_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define TO_96 TO_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
@@ -94,6 +95,11 @@ typedef float Sum;
 #define REGISTERS TO_48
 #define OPERANDS "%48, %49, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %50, 0;"
+#elif BN == 112
+#define SUMS_ALL SUMS_32(0), SUMS_8(32), SUMS_8(40), SUMS_8(48)
+#define REGISTERS TO_56
+#define OPERANDS "%56, %57, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %58, 0;"
 #elif BN == 128
 #define SUMS_ALL SUMS_32(0), SUMS_32(32)
 #define REGISTERS TO_64

@@ -8,6 +8,7 @@
 //
 //   STORE     STAGED, FOURS or WHOLE_LINES: how rows of C are stored (store_rows.cuh)
 //   TOGETHER  1: blocks of a cluster share k, and add up their sums (store_together.cuh)
+//   ALTERNATES  1, if FLUSHES: terms of two steps in turn are added to the sums (alternate.cuh)
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
@@ -26,6 +27,9 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 #define WHOLE_LINES 2
 #ifndef STORE
 #define STORE STAGED
+#endif
+#ifndef ALTERNATES
+#define ALTERNATES 0
 #endif
 
 constexpr int SUMS = BN / 2;  // of a thread
@@ -50,6 +54,9 @@ template <class X> __device__ __forceinline__ X plus(X x, X y) { return (X)((uns
 #include "store_rows.cuh"
 #endif
 #include "store_together.cuh"
+#if ALTERNATES
+#include "alternate.cuh"
+#endif
 
 __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Result* c, int ldc, int index, int m, int n,
                                         int steps, FACTOR alpha)
@@ -57,11 +64,15 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
     const int part = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32;
     const int layer = layer_of(index, m, n);
     const unsigned tiles = shared_address(memory);
-    Sum sums[SUMS], terms[FLUSHES ? SUMS : 1];  // their first instruction clears them
+    Sum sums[SUMS];  // their first instruction clears them
     if (FLUSHES)
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     int before = -1;
+#if ALTERNATES
+    add_alternately(ring, tiles, steps, part, sums);
+#else
+    Sum terms[FLUSHES ? SUMS : 1];
 #pragma unroll 1
     for (int term = 0; term < count_terms(layer); ++term) {
         if (is_shifted(layer, term)) {
@@ -87,6 +98,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
             ring.advance();
         }
     }
+#endif
     const Place place = locate(index, m, n);
     wait_groups<0>();
     if (!FLUSHES && before >= 0) release(ring, before, thread);

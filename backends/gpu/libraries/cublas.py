@@ -3,6 +3,7 @@
     float64           tensor cores, ordinary rounding
     float32           fused multiply-adds; `gpu-cublas-tf32`: tensor cores, operands rounded to 11 significant bits
     float16, bfloat16 sums in float32; beside subnormal operands see `extra_error`
+    float8            as float16, to which a launch widens both operands first
     int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
     float32 to float64  both operands are widened first, as part of the product
     complex64, complex128  four products of parts, ordinary rounding
@@ -24,7 +25,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from backends.gpu._base.rung import Rung
-from backends.gpu._passes.rows import is_widened
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
@@ -55,7 +55,7 @@ class Cublas(Rung):
     project = "cuBLAS"
     takes = Rung.takes | {"mixed", "complex"}
     most_dimensions = 1
-    widens = True
+    widens = frozenset({"float32", "float8_e4m3fn", "float8_e5m2"})
     uses_tf32: ClassVar[bool] = False
 
     def missing(self) -> str | None:
@@ -66,7 +66,9 @@ class Cublas(Rung):
         """Decline every semiring but plus_times, integers but int8, and int8 whose rows are not aligned."""
         if not problem.semiring.is_ordinary:
             return "cuBLAS computes plus_times only"
-        if dtype_name(problem.input_dtype) not in _TYPES or (is_exact(problem.dtype) and not problem.is_mixed):
+        if dtype_name(self.widened(problem).input_dtype) not in _TYPES or (
+            is_exact(problem.dtype) and not problem.is_mixed
+        ):
             return "cuBLAS takes floats, complex numbers, and int8 with sums in int32"
         if problem.is_complex and problem.is_mixed:
             return "cuBLAS sums complex numbers in their own precision"
@@ -87,11 +89,11 @@ class Cublas(Rung):
 
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return 1: the library knows batches of every size; 0 where operands are turned or widened one by one."""
-        return 0 if _is_one_by_one(plan.problem) else self.most_dimensions
+        return 0 if self._is_one_by_one(plan.problem) else self.most_dimensions
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what tensor cores cut off where 16-bit operands are subnormal."""
-        return cut_off(plan.problem, operands)
+        return cut_off(self.widened(plan.problem), operands)
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether operands are rounded: what tensor cores cut off of 16-bit ones, all of them do."""
@@ -99,7 +101,7 @@ class Cublas(Rung):
 
     def is_behind(self, problem: Problem) -> bool:
         """Return whether the products of a batch are so small that a launch for all of them is faster."""
-        return cublas_is_behind(problem) or (is_widened(problem) and is_at_once(problem))
+        return cublas_is_behind(problem) or (self.widened(problem) is not problem and is_at_once(problem))
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call."""
@@ -118,10 +120,9 @@ class Cublas(Rung):
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
         program.call(gemm.load, *places, out.place)
 
-
-def _is_one_by_one(problem: Problem) -> bool:
-    begins = problem.is_complex and (problem.accumulate or problem.k == 0)  # by a launch that knows no batch
-    return dtype_name(problem.input_dtype) == "int8" or is_widened(problem) or begins
+    def _is_one_by_one(self, problem: Problem) -> bool:
+        begins = problem.is_complex and (problem.accumulate or problem.k == 0)  # by a launch that knows no batch
+        return dtype_name(problem.input_dtype) == "int8" or self.widened(problem) is not problem or begins
 
 
 class CublasTf32(Cublas):

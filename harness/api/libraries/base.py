@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from harness.api.libraries.dlpack import AsUint16
-from harness.api.libraries.gpu import cupy, in_flight
-from harness.dtypes import named_dtype
+from harness.api.libraries.dlpack import AsUnsigned
+from harness.api.libraries.gpu import cupy, in_flight, named
+from harness.dtypes import TABLE, is_float8, named_dtype
 from harness.operands import aligned_empty
 
 # Where an array lies: the number of a GPU, or None for the host.
@@ -116,9 +116,11 @@ class Library:
     def view(self, x: Any, place: Place) -> Any:
         """Return an array of NumPy or of CuPy with the memory of `x`; raises whatever either library raises."""
         module = np if place is None else cupy()
-        if str(x.dtype).endswith("bfloat16"):
-            return module.from_dlpack(AsUint16(x)).view(named_dtype("bfloat16"))
-        return module.from_dlpack(x)
+        name = str(x.dtype).rpartition(".")[2]
+        if name not in TABLE or TABLE[name].is_of_sums:
+            return module.from_dlpack(x)
+        bits, dtype = module.from_dlpack(AsUnsigned(x)), named_dtype(name)
+        return bits.view(dtype) if place is None or not is_float8(dtype) else named(bits, dtype)
 
     def makes_results(self, place: Place) -> bool:
         """Return whether results are to be written to arrays of `empty`."""

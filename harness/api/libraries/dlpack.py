@@ -1,18 +1,18 @@
-"""Arrays of bfloat16 by DLPack, which neither NumPy nor CuPy reads: a capsule that says uint16 instead."""
+"""Arrays of bfloat16 and float8 by DLPack, which neither NumPy nor CuPy reads: a capsule that says integers instead."""
 
 from __future__ import annotations
 
 import ctypes
 from typing import Any
 
-_UINT, _BFLOAT = 1, 4  # dlpack.h, DLDataTypeCode
+_UINT, _KNOWN = 1, frozenset({0, 1, 2, 5, 6})  # dlpack.h, DLDataTypeCode: integers, floats, complex numbers, bools
 
 # Bytes to DLDataType.code in a DLTensor (dlpack.h), and to the DLTensor in a capsule with a version.
 _CODE, _AFTER_VERSION = 20, 32
 
 
-class AsUint16:
-    """An array of bfloat16 whose DLPack says uint16, since neither NumPy's nor CuPy's knows bfloat16."""
+class AsUnsigned:
+    """An array of bfloat16 or float8 whose DLPack says uint16 or uint8: neither NumPy's nor CuPy's knows it."""
 
     def __init__(self, x: Any) -> None:
         self._x = x
@@ -25,7 +25,7 @@ class AsUint16:
         name = _capsule_name(capsule)
         offset = _CODE + (_AFTER_VERSION if name.endswith(b"_versioned") else 0)
         code = ctypes.c_uint8.from_address(_capsule_pointer(capsule, name) + offset)
-        if code.value == _BFLOAT:
+        if code.value not in _KNOWN:
             code.value = _UINT
         return capsule
 

@@ -9,6 +9,8 @@ import sys
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from harness.errors import BackendUnavailable
 from harness.memory import on_free
 from harness.surroundings import INSTALL_CUPY
@@ -30,6 +32,35 @@ def cupy() -> Any:
             got=str(error),
             fix=INSTALL_CUPY,
         ) from None
+
+
+def named(bits: Any, dtype: np.dtype[Any]) -> Any:
+    """Return `bits`, an array of CuPy of unsigned integers of the same size, as one of float8.
+
+    CuPy has no such arrays: only its views, and what reads their memory, take this for what it is.
+    """
+    x = _named()(bits.shape, bits.dtype, bits.data, bits.strides)
+    x.dtype = dtype
+    return x
+
+
+@functools.cache
+def _named() -> type:
+    class Named(cupy().ndarray):  # type: ignore[misc]
+        dtype = np.dtype(np.uint8)  # of each, in place of CuPy's own
+
+        def __array_finalize__(self, x: Any) -> None:
+            self.dtype = getattr(x, "dtype", self.dtype)
+
+        def view(self, dtype: Any) -> Any:
+            return cupy().ndarray(self.shape, dtype, self.data, self.strides)
+
+        def reshape(self, *shape: Any, **options: Any) -> Any:
+            x = super().reshape(*shape, **options)
+            return x if isinstance(x, Named) else named(x, self.dtype)  # it is a copy
+
+    Named.__module__ = "cupy"  # by which `harness.api.arrays.kind_of` knows it
+    return Named
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from harness.api.libraries.base import Address, Library, Place, type_name
-from harness.api.libraries.gpu import cupy, on_stream
-from harness.dtypes import TABLE, dtype_name
+from harness.api.libraries.gpu import cupy, named, on_stream
+from harness.dtypes import TABLE, dtype_name, is_float8
 from harness.errors import ProblemError
 from harness.interface import ALIGNMENT
 
@@ -123,7 +123,10 @@ class PyTorch(Library):
             return x.numpy() if bits is None else x.view(bits).numpy().view(self.dtype(x.dtype))
         cuda, address = cupy().cuda, self.address(x, place)
         memory = cuda.UnownedMemory(address.ptr, x.nbytes, x, place)
-        return cupy().ndarray(tuple(x.shape), address.dtype, cuda.MemoryPointer(memory, 0), address.strides)
+        shape, dtype, memory = tuple(x.shape), address.dtype, cuda.MemoryPointer(memory, 0)
+        if is_float8(dtype):
+            return named(cupy().ndarray(shape, np.uint8, memory, address.strides), dtype)
+        return cupy().ndarray(shape, dtype, memory, address.strides)
 
     def address(self, x: Any, place: int) -> Address:
         dtype = self.dtype(x.dtype)

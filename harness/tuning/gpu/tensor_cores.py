@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from harness.dtypes import dtype_name
+from harness.dtypes import dtype_name, is_float8
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
 from harness.tuning.device import Device
@@ -63,6 +63,15 @@ DIGITS_FROM = {1: 1 << 25, 2: 1 << 25, 4: 1 << 28, 8: 1 << 27}
 INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 NUMBERS |= dict.fromkeys(INTEGERS, _BYTES)
 
+# float8: sums beside those of the last 128 steps of k, which take as many registers.
+FLOAT8_SUMS = ("flushed", "fast")
+_FLOAT8 = TensorCoreNumbers(
+    Launch(bm=128, bn=128, bk=128, tm=8, tn=8, stages=5),
+    Launch(bm=128, bn=64, bk=128, tm=8, tn=8, stages=7),
+    0,
+)
+NUMBERS |= dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), _FLOAT8)
+
 # Most rows, and most columns, beyond whole tiles that idle warps compute beside the tiles of int8 (edge_lines.cuh).
 EDGE_LINES = 4
 
@@ -106,6 +115,7 @@ TILE_COLUMNS = {
     "float16": (8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256),
     "bool": (128, 256),
     "int8": (128, 256),
+    "float8": (64, 112, 128, 192, 256),
 }
 DOUBLE_WARPS = ((32, 64), (64, 32))
 
@@ -126,6 +136,11 @@ SPLIT_USES = 256
 
 # Time of a tile with 128 columns over one with 256, and its loss at the ends of rows.
 HALF_TILE = 0.57
+# Tiles of float8 beside the large one, and the time of each over that one's, at n = 3000 to 8192 (H200, 2026-11-29).
+FLOAT8_TILES = {
+    Launch(bm=128, bn=112, bk=128, tm=8, tn=8, stages=6): 0.92,
+    Launch(bm=128, bn=192, bk=128, tm=8, tn=8, stages=4): 1.6,
+}
 
 # Tiles of the kernel for values that TF32 cannot split. It is always launched, and mostly returns at once.
 CAREFUL = Launch(bm=32, bn=32)
@@ -146,10 +161,9 @@ def tensor_core_launch(problem: Problem, device: Device) -> Launch:
     """
     numbers = NUMBERS[dtype_name(problem.input_dtype)]
     if needs_wgmma(problem):
-        rounds_large, rounds_small = (
-            rounds(problem, x, edge_lines(problem, x, device), device) for x in (numbers.large, numbers.small)
-        )
-        return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
+        times = {numbers.large: 1.0, numbers.small: HALF_TILE}
+        times |= FLOAT8_TILES if is_float8(problem.input_dtype) else {}
+        return min(times, key=lambda x: times[x] * rounds(problem, x, edge_lines(problem, x, device), device))
     large = count(problem, numbers.large)
     is_double = dtype_name(problem.input_dtype) == "float64"
     if not (is_busy(large, device) if is_double else large >= device.multiprocessors):
@@ -161,7 +175,7 @@ def tensor_core_launch(problem: Problem, device: Device) -> Launch:
 
 def edge_lines(problem: Problem, launch: Launch, device: Device) -> int:
     """Return how many rows and columns beyond whole tiles idle warps compute: some, if that saves a round of tiles."""
-    if not (problem.is_mixed and problem.input_dtype.kind in "iu") or problem.triangle:
+    if not problem.is_mixed or problem.input_dtype.itemsize > 1 or problem.triangle:
         return 0
     return EDGE_LINES if rounds(problem, launch, EDGE_LINES, device) < rounds(problem, launch, 0, device) else 0
 
@@ -244,5 +258,5 @@ def cluster_of(problem: Problem) -> int:
     """Choose how many blocks share what they fetch of B; their tiles of C lie one above the other."""
     if not problem.is_mixed or problem.m <= NUMBERS["float16"].large.bm:
         return 1
-    rows = (problem.k,) if problem.input_dtype.kind in "iu" else (2 * problem.n, 2 * problem.k)
+    rows = (problem.k,) if problem.input_dtype.itemsize == 1 else (2 * problem.n, 2 * problem.k)
     return 2 if any(row % 16 == 0 and row % 128 for row in rows) else 1

@@ -24,7 +24,8 @@ static Queue queues[1024];
 constexpr bool IS_A_ALONG_M = sizeof(FLAGS) > 1 && FLAGS[sizeof(FLAGS) > 1 ? 2 : 0] == '1';
 constexpr bool IS_B_ALONG_N = sizeof(FLAGS) > 1 && FLAGS[sizeof(FLAGS) > 1 ? 5 : 0] == '1';
 constexpr bool IS_BITS = KIND[1] == '1', IS_BYTES = KIND[1] == '8';
-constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : IS_BYTES ? 1 : 2;
+constexpr bool IS_FLOAT8 = KIND[0] == 'e';
+constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : IS_BYTES || IS_FLOAT8 ? 1 : 2;
 constexpr int ELEMENTS = IS_BITS ? DEPTH / 32 : DEPTH;  // of k; words of bits count as one
 
 // Nearly all of the time of a kernel is spent here. Its own text is compiled without optimisation, which would take longer.
@@ -43,12 +44,45 @@ inline float term(Element x, Element y) { return x * y; }
 
 inline unsigned swizzled(unsigned address) { return address ^ (address >> 7 & 7) << 4; }  // as tma.cuh has it
 
+#ifdef FLUSHES
+inline float read_byte(unsigned char bits)
+{
+    NUMBER x;
+    x.bits = bits;
+    return x;
+}
+// Number x without what lies below 2^lowest.
+inline double cut(double x, int lowest) { return ldexp(__builtin_trunc(ldexp(x, -lowest)), lowest); }
+
+// The exponent by which a factor of a product is aligned: subnormal numbers are not normalised.
+inline int exponent(float x) { return x == 0 ? -1000 : max(ilogbf(x), KIND[1] == '4' ? -6 : -14); }
+
+// A sum as an H200 has it, to the last bit (docs/lab/2026-11-29-float8.md): 14 bits, all aligned by the greatest exponent.
+inline float sum_of_float8(float before, const float* x, const float* y)
+{
+    int greatest = before == 0 ? -1000 : ilogbf(before);
+    double plain = before;
+    for (int p = 0; p < ELEMENTS; ++p) {
+        plain += (double)x[p] * y[p];
+        greatest = max(greatest, exponent(x[p]) + exponent(y[p]));
+    }
+    if (greatest < -500 || !__builtin_isfinite(plain)) return (float)plain;
+    double sum = cut(before, greatest - 13);
+    for (int p = 0; p < ELEMENTS; ++p) sum += cut((double)x[p] * y[p], greatest - 13);
+    return sum == 0 ? 0 : (float)cut(sum, __builtin_ilogb(sum) - 13);
+}
+#else
+inline float read_byte(unsigned char) { return 0; }
+inline float sum_of_float8(float, const float*, const float*) { return 0; }
+#endif
+
 inline Element element(unsigned address)
 {
     const char* place = shared_memory + swizzled(address);
     if (IS_BITS) return *(const unsigned*)place;
     if (IS_BYTES) return KIND[0] == 's' ? (unsigned)*(const signed char*)place : (unsigned)*(const unsigned char*)place;
     if (KIND[0] == 't') return __uint_as_float(*(const unsigned*)place & 0xffffe000u);
+    if (IS_FLOAT8) return read_byte(*(const unsigned char*)place);
     static_assert(KIND[0] != 'f', "no float16 here");
     return __uint_as_float((unsigned)*(const unsigned short*)place << 16);
 }
@@ -75,6 +109,12 @@ inline void perform(const Product& product)
     for (int v = 0; v < BN / 2; ++v) {
         const int j = v / 4 * 8 + 2 * t + v % 2;
         Total sum = product.adds ? (Total)product.sums[v] : 0;
+        if (IS_FLOAT8) {
+            float of_b[ELEMENTS];
+            for (int p = 0; p < ELEMENTS; ++p) of_b[p] = along_k(product.b, j, p);
+            product.sums[v] = sum_of_float8((float)sum, (const float*)of_a[v % 4 / 2], of_b);
+            continue;
+        }
         for (int p = 0; p < ELEMENTS; ++p)
             sum += term(of_a[v % 4 / 2][p], IS_B_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
         product.sums[v] = sum;
