@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.api.libraries import check_one_library, type_name
+from harness.api.libraries.gpu import named
 from harness.dtypes import is_float8
 from harness.errors import ProblemError
 from harness.operands import span
@@ -188,7 +189,7 @@ class CupyArrays(Arrays):
         return static_order.AUTO_FIRST_ON_GPU
 
     def take(self, caller: str, name: str, x: Any) -> Any:
-        return x  # it lies on the GPU already
+        return named(x, x.dtype) if is_float8(x.dtype) else x  # it lies on the GPU already
 
     def is_writable(self, out: Any) -> bool:
         return True  # CuPy has no read-only arrays

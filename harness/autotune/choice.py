@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from harness import machine
-from harness.dtypes import float_limits, is_complex
+from harness.dtypes import float_limits, is_complex, is_float8
 from harness.errors import HarnessError, VerificationError
 from harness.experiment import Budget
 from harness.interface import Backend, make_plan, prepare
@@ -269,6 +269,9 @@ def _drawn(module: Any, shape: tuple[int, ...], dtype: np.dtype[Any], k: int, se
         return rng.random_sample(shape) < 1 / math.sqrt(k + 1)
     if dtype.kind in "iu":
         return rng.randint(0, 8, size=shape).astype(dtype)
+    if is_float8(dtype):
+        bits = module.asarray(np.arange(-3, 4).astype(dtype).view(np.uint8))
+        return bits[rng.randint(0, bits.size, size=shape)].view(dtype)
     if is_complex(dtype):
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
     drawn = module.empty(shape, np.float32)

@@ -41,6 +41,7 @@ FEW = (
     ("plus_times", "int16"),
     ("plus_times", "int8"),
     ("lxor_land", "bool"),
+    ("plus_times", "float8_e4m3fn to float32"),
 )
 FEW_SQUARES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 33, 65, 129, 257, 513, 1025, 2049, 4097)
 FEW_SHAPES = (

@@ -178,7 +178,7 @@ def _limits(names: list[str], *, gpu: bool) -> Limits:
         import cupy
 
         try:
-            cupy.empty(1, narrow)
+            cupy.empty(1, f"u{narrow.itemsize}").view(narrow)
         except (TypeError, ValueError):
             without.append(narrow.name)
     if names:

@@ -22,12 +22,21 @@ from backends.gpu._program import packed, templates
 from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
+from harness.api import arrays
+from harness.dtypes import named_dtype
 from harness.tuning.device import MEASURED
 from tests._support.fake_arrays import Array, Cupy
 from tests.gpu.host_kernels import describe, expect, fenced, load
 
 CAPTURING = 0xCA  # handle of the stream that is captured
-_DTYPES = {0: "float32", 1: "float64", 2: "float16", 4: "complex64", 5: "complex128"}  # of library_types.h
+_DTYPES = {
+    0: "float32",
+    1: "float64",
+    2: "float16",
+    14: "bfloat16",
+    4: "complex64",
+    5: "complex128",
+}  # of library_types.h
 _Dimensions = ctypes.c_uint * 3
 
 
@@ -155,7 +164,7 @@ class HostGpu(Cupy):
 
     def cublasGemmEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
         of_b, of_a, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
-        kind, of_operands = np.dtype(_DTYPES[wide]), np.dtype(_DTYPES[narrow])
+        kind, of_operands = np.dtype(_DTYPES[wide]), named_dtype(_DTYPES[narrow])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         x = _matrix(a.value, m, k, lda, of_operands, of_a).astype(kind)
         y = _matrix(b.value, k, n, ldb, of_operands, of_b).astype(kind)
@@ -188,7 +197,7 @@ class HostGpu(Cupy):
             count,
             *_,
         ) = arguments
-        kind, of_operands = np.dtype(_DTYPES[wide]), np.dtype(_DTYPES[narrow])
+        kind, of_operands = np.dtype(_DTYPES[wide]), named_dtype(_DTYPES[narrow])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         self.launches.append(("cublas", context.stream))
         for i in range(count):
@@ -229,6 +238,7 @@ def install(patch: Any) -> HostGpu:
     chip = dataclasses.replace(MEASURED, name="host", l2=1 << 20, memory=1 << 30)
     patch.setitem(sys.modules, "cupy", gpu)
     patch.setattr(device, "cupy", lambda: gpu)
+    patch.setattr(arrays, "named", lambda x, dtype: x)  # arrays of NumPy are copied with any dtype
     patch.setattr(device, "_no_gpu", lambda: None)
     patch.setattr(device, "device", lambda index=None: chip)
     patch.setattr(device, "current_index", lambda: gpu.current)

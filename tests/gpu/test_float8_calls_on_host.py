@@ -36,7 +36,7 @@ def test_whole_calls(gpu, rng):
     expected = a.astype(np.float32) @ b.astype(np.float32)
     for _ in range(3):
         np.testing.assert_array_equal(gemm(gpu.array(a), gpu.array(b), dtype="float32").values, expected)
-        other = gpu.array(b.astype(named_dtype("float8_e5m2")))  # of two formats: by float16
+        other = gpu.array(b.astype(named_dtype("float8_e5m2")))  # of two formats: by bfloat16
         np.testing.assert_array_equal(gemm(gpu.array(a), other, dtype="float32").values, expected)
         c = gpu.array(np.ones((9, 7), np.float32))
         found = gemm(gpu.array(a[0]), gpu.array(b), c, alpha=2, beta=-1, out=c)

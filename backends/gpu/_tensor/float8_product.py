@@ -45,7 +45,7 @@ def lost_of_float8(plan: Plan, operands: Operands) -> float:
     alpha = 1.0 if problem.alpha is None else float(abs(problem.alpha))
     if problem.pairs == 0 or not np.isfinite(alpha):
         return 0.0
-    steps = KERNEL.bk if plan.options["sums"] == "flushed" else problem.k
+    steps = KERNEL.bk if plan.options.get("sums", FLOAT8_SUMS[0]) == FLOAT8_SUMS[0] else problem.k
     a, b = (np.where(np.isfinite(x), x, 0).astype(np.float64) for x in (operands.a, operands.b.swapaxes(-1, -2)))
     least = 2.0 ** row_of(problem.input_dtype).exponent  # subnormal numbers are aligned as if they were normal
     largest = max(np.abs(a).max(), least) * max(np.abs(b).max(), least)

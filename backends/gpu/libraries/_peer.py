@@ -13,7 +13,8 @@ import numpy as np
 from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
 from backends.gpu._program.operators import Form
-from backends.gpu._program.program import Product, Program
+from backends.gpu._program.program import Matrix, Product, Program
+from harness.dtypes import row_of
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -46,8 +47,10 @@ class Peer(Rung):
         problem, (a, b, out, m, n, k, *_) = plan.problem, product
 
         def bind(*addresses: int) -> Callable[[], object]:
-            shapes = ((m, k), a.ld), ((k, n), b.ld), ((m, n), out.ld)
-            views = (_view(address, *x, problem.dtype) for address, x in zip(addresses, shapes, strict=True))
+            narrow = row_of(problem.input_dtype)  # what is not NumPy's comes as unsigned integers
+            of_operands = problem.input_dtype if narrow.is_of_sums else np.dtype(f"u{narrow.itemsize}")
+            shapes = ((m, k), a, of_operands), ((k, n), b, of_operands), ((m, n), out, problem.dtype)
+            views = (_view(address, *x) for address, x in zip(addresses, shapes, strict=True))
             return self.bind(problem, *views)
 
         def load() -> Callable[..., object]:
@@ -94,8 +97,9 @@ def broadcast(package: Any, names: tuple[str, str, str], problem: Problem, a: An
     return run
 
 
-def _view(address: int, shape: tuple[int, int], ld: int, dtype: np.dtype[Any]) -> Any:
-    cupy = device.cupy()
-    size = ((shape[0] - 1) * ld + shape[1]) * dtype.itemsize
+def _view(address: int, shape: tuple[int, int], matrix: Matrix, dtype: np.dtype[Any]) -> Any:
+    cupy, (lines, elements) = device.cupy(), shape[::-1] if matrix.by_columns else shape
+    size = ((lines - 1) * matrix.ld + elements) * dtype.itemsize
     memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, size, owner=None), 0)
-    return cupy.ndarray(shape, dtype, memory, strides=(ld * dtype.itemsize, dtype.itemsize))
+    x = cupy.ndarray((lines, elements), dtype, memory, strides=(matrix.ld * dtype.itemsize, dtype.itemsize))
+    return x.T if matrix.by_columns else x

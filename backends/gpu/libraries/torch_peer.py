@@ -1,6 +1,8 @@
 """PyTorch: its matrix product, which is cuBLAS, and broadcasts in chunks for semirings.
 
-Source: torch.mm, torch.addmm; broadcasting for the rest.
+    float8   its call for them, with exact sums: sizes that are multiples of 16, A by rows and B by columns, e4m3 alone
+
+Source: torch.mm, torch.addmm, torch._scaled_mm; broadcasting for the rest.
 """
 
 from __future__ import annotations
@@ -10,9 +12,17 @@ import functools
 from typing import Any
 
 from backends.gpu._cuda import device
+from backends.gpu._passes.padding import is_aligned
+from backends.gpu._program.program import Product, Program
+from backends.gpu._tensor.float8_product import lost_of_float8
 from backends.gpu.libraries._peer import Peer, broadcast
+from harness.dtypes import dtype_name, is_float8
+from harness.errors import PlanError
+from harness.operands import Operands
+from harness.plan import Plan
 from harness.problem import Problem
 
+_FLOAT8_STEP = 16
 _ADD = {"min": ("amin", "minimum"), "max": ("amax", "maximum")}
 _MULTIPLY = {"plus": "add", "times": "mul", "min": "minimum", "max": "maximum"}
 
@@ -23,14 +33,20 @@ class TorchPeer(Peer):
     name = "gpu-torch"
     step = 92
     idea = "what PyTorch offers: cuBLAS for plus_times, broadcasting for the rest"
-    source = "torch.mm; torch.amin of a broadcast"
+    source = "torch.mm; torch._scaled_mm; torch.amin of a broadcast"
     project = "PyTorch"
     writes_expressions = True
     package = "torch"
+    takes = Peer.takes | {"mixed"}
 
     def declines(self, problem: Problem) -> str | None:
         """Decline integers, and semirings that PyTorch has no reduction for."""
         semiring = problem.semiring
+        if problem.is_mixed:
+            is_whole = not any(size % _FLOAT8_STEP for size in (problem.m, problem.n, problem.k))
+            is_plain = not problem.accumulate and problem.alpha is None and problem.layout[:2] == "CF"
+            is_known = is_plain and is_whole and dtype_name(problem.input_dtype) == "float8_e4m3fn"
+            return None if is_known else "of narrow operands it is called for float8 e4m3 alone, as PyTorch takes it"
         if problem.dtype.kind != "f":
             return "PyTorch's integers neither saturate nor multiply as matrices on a GPU"
         if semiring.is_ordinary:
@@ -38,12 +54,38 @@ class TorchPeer(Peer):
         is_known = semiring.is_named and semiring.add.name in _ADD and semiring.multiply.name in _MULTIPLY
         return None if is_known else "PyTorch has no reduction for it"
 
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return B of float8, the only order in memory that PyTorch takes."""
+        return frozenset("b" if is_float8(plan.problem.input_dtype) else "")
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return what tensor cores cut off of sums of float8, which it takes out as often as gpu-tensor-core."""
+        return lost_of_float8(plan, operands) if is_float8(plan.problem.input_dtype) else 0.0
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return False: what tensor cores cut off, all of them do."""
+        return False
+
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
+        """Add the call; raise PlanError for float8 whose lines begin where PyTorch takes none."""
+        a, b = product.a, product.b
+        if is_float8(plan.problem.input_dtype) and not (is_aligned(a, 1) and is_aligned(b, 1)):
+            raise PlanError(
+                f"{self.name}: PyTorch takes float8 whose lines begin at multiples of {_FLOAT8_STEP} bytes",
+                expected=f"leading dimensions that are multiples of {_FLOAT8_STEP}",
+                got=f"{a.ld} and {b.ld}, or operands that begin elsewhere",
+            )
+        super().multiply(program, plan, product)
+
     def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Any:
         """Return the call, or the loop over chunks."""
         import torch
 
         a, b, out = (torch.as_tensor(x, device="cuda") for x in (a, b, out))
-        if not problem.semiring.is_ordinary:
+        if problem.is_mixed:
+            a, b, one = (*(x.view(torch.float8_e4m3fn) for x in (a, b)), torch.ones((), device="cuda"))
+            compute = functools.partial(torch._scaled_mm, a, b, one, one, out_dtype=torch.float32, out=out)  # noqa: SLF001
+        elif not problem.semiring.is_ordinary:
             names = *_ADD[problem.semiring.add.name], _MULTIPLY[problem.semiring.multiply.name]
             compute = broadcast(torch, names, problem, a, b, out)
         elif problem.accumulate:

@@ -35,11 +35,11 @@ def cupy() -> Any:
 
 
 def named(bits: Any, dtype: np.dtype[Any]) -> Any:
-    """Return `bits`, an array of CuPy of unsigned integers of the same size, as one of float8.
+    """Return `bits`, an array of CuPy of that size of elements, as one of float8.
 
-    CuPy has no such arrays: only its views, and what reads their memory, take this for what it is.
+    CuPy copies no such arrays. Its views, and what reads their memory, take this for what it is.
     """
-    x = _named()(bits.shape, bits.dtype, bits.data, bits.strides)
+    x = _named()(bits.shape, f"u{dtype.itemsize}", bits.data, bits.strides)
     x.dtype = dtype
     return x
 

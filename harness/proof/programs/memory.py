@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harness.dtypes import is_known, row_of
 from harness.proof import fences
 from harness.proof.programs.program import Program, View
 
@@ -85,7 +86,10 @@ class CupyMemory:
         placed.set(buffer)
 
     def view(self, placed: Any, view: View) -> Any:
-        return self._cupy.ndarray(view.shape, view.numpy_dtype, placed.data + view.offset, strides=view.strides)
+        dtype, begin = view.numpy_dtype, placed.data + view.offset
+        if is_known(dtype) and not row_of(dtype).is_of_sums:  # of which CuPy makes views alone
+            return self._cupy.ndarray(view.shape, f"u{dtype.itemsize}", begin, strides=view.strides).view(dtype)
+        return self._cupy.ndarray(view.shape, dtype, begin, strides=view.strides)
 
     def fetch(self, array: Any) -> np.ndarray:
         fetched: np.ndarray = array.get()

@@ -26,7 +26,11 @@ from harness.semiring import Semiring
 # Forms of products by `Problem.triangle`; that of others depends on their sizes.
 _TRIANGLES = {"a": "symmetric ", "h": "symmetric ", "d": "triangle "}
 # What measurements of one dtype say of another: the same instructions at the same rates.
-_LIKE = {"float16 to float32": "bfloat16 to float32", "uint8": "int8"}
+_LIKE = {
+    "float16 to float32": "bfloat16 to float32",
+    "float8_e5m2 to float32": "float8_e4m3fn to float32",
+    "uint8": "int8",
+}
 _SIZES = re.compile(r"(\d+)x(\d+)x(\d+)(?:x(\d+))?\Z")
 
 
