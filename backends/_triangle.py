@@ -83,10 +83,14 @@ class Triangle(Composite):
         """
         if plan.problem.triangle == "d":
             return self._rows_of_blocks(plan, operands, arrays)
-        whole = arrays.empty(operands.a.shape, operands.a.dtype)
+        whole = self.room(operands.a, arrays)
         product = self._product(plan, dataclasses.replace(operands, a=whole))
         conjugate = arrays.conjugate if plan.problem.triangle == "h" else None
         return [self.mirror(operands.a, whole, arrays, conjugate), product.run_once]
+
+    def room(self, x: Any, arrays: Any) -> Any:
+        """Return an uninitialised array of the shape and the elements of `x`."""
+        return arrays.empty(x.shape, x.dtype)
 
     def mirror(
         self, x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None = None

@@ -39,6 +39,10 @@ class GpuTriangle(Triangle):
         """Upload host arrays, and have the base prepare every part."""
         return TriangleExecution(self, plan, operands)
 
+    def room(self, x: Any, arrays: Any) -> Any:
+        """Return an uninitialised array of the shape of `x`, whose elements CuPy may not know."""
+        return device.empty(x.shape, x.dtype)
+
     def mirror(
         self, x: Any, whole: Any, arrays: Any, conjugate: Callable[[Any], Any] | None = None
     ) -> Callable[[], object]:

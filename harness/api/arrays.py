@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.api.libraries import check_one_library, type_name
-from harness.api.libraries.gpu import named
+from harness.api.libraries.gpu import named, unnamed
 from harness.dtypes import is_float8
 from harness.errors import ProblemError
 from harness.operands import span
@@ -83,9 +83,12 @@ class Arrays:
     def _of_float8(self, x: Any, dtype: np.dtype[Any]) -> Any:
         """Return `x`, of float8, as `dtype`, by a table of all 256 numbers: ml_dtypes takes four times as long."""
         by_columns = x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1])
-        bits = x.view(np.uint8)
+        bits = self._bits_of(x)
         wide = self.constant(_numbers(x.dtype, dtype)).take(bits.swapaxes(-1, -2) if by_columns else bits).view(dtype)
         return wide.swapaxes(-1, -2) if by_columns else wide
+
+    def _bits_of(self, x: Any) -> Any:
+        return x.view(np.uint8)
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which new arrays are made on the device of these, and NumPy reports no arithmetic.
@@ -209,6 +212,9 @@ class CupyArrays(Arrays):
         bits, module = x.view(np.int32), self.module
         subnormal = module.copysign((bits & _FRACTION) * _LEAST, wide)
         return module.where(bits & _EXPONENT, wide, subnormal)
+
+    def _bits_of(self, x: Any) -> Any:
+        return unnamed(x)
 
     def overlaps(self, x: Any, y: Any) -> bool:
         # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor

@@ -23,7 +23,7 @@ from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
 from harness.api import arrays
-from harness.dtypes import named_dtype
+from harness.dtypes import is_float8, named_dtype
 from harness.tuning.device import MEASURED
 from tests._support.fake_arrays import Array, Cupy
 from tests.gpu.host_kernels import describe, expect, fenced, load
@@ -38,6 +38,23 @@ _DTYPES = {
     5: "complex128",
 }  # of library_types.h
 _Dimensions = ctypes.c_uint * 3
+
+
+class Named(Array):
+    """An array of float8, as CuPy has them: bytes, of which views alone keep the name."""
+
+    dtype: Any
+
+    def __init__(self, bits: np.ndarray, index: int, dtype: np.dtype) -> None:
+        super().__init__(bits, index)
+        self.dtype = dtype
+
+    def _like(self, values: Any) -> Array:
+        is_view = values.dtype == self.values.dtype and (np.shares_memory(values, self.values) or not values.size)
+        return Named(values, self.device.id, self.dtype) if is_view else super()._like(values)
+
+
+Named.__module__ = "cupy"
 
 
 class HostGpu(Cupy):
@@ -81,6 +98,8 @@ class HostGpu(Cupy):
         )
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        if is_float8(np.dtype(dtype)):
+            raise ValueError(f"Unsupported dtype {dtype}")
         self.allocated.append(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         size = int(np.prod(shape))
         return Array(_used(size * np.dtype(dtype).itemsize).view(dtype).reshape(shape), self.current)
@@ -92,14 +111,19 @@ class HostGpu(Cupy):
 
     def array(self, x: Any, order: Any = "K") -> Array:
         """Return a copy on the current GPU, not counted as allocated."""
-        return Array(getattr(x, "values", x).copy(order=order), self.current)
+        values = getattr(x, "values", x).copy(order=order)
+        is_named = is_float8(values.dtype)
+        return Named(values.view(np.uint8), self.current, values.dtype) if is_named else Array(values, self.current)
 
     asarray = array
 
     def ascontiguousarray(self, x: Array) -> Array:
-        copy = self.empty(x.shape, x.dtype)
+        copy = self.empty(x.shape, x.values.dtype)
         copy[...] = x
         return copy
+
+    def broadcast_to(self, x: Array, shape: tuple[int, ...]) -> Array:
+        return x._like(np.broadcast_to(x.values, shape))
 
     @contextmanager
     def on_stream(self, handle: int) -> Iterator[None]:
@@ -238,7 +262,8 @@ def install(patch: Any) -> HostGpu:
     chip = dataclasses.replace(MEASURED, name="host", l2=1 << 20, memory=1 << 30)
     patch.setitem(sys.modules, "cupy", gpu)
     patch.setattr(device, "cupy", lambda: gpu)
-    patch.setattr(arrays, "named", lambda x, dtype: x)  # arrays of NumPy are copied with any dtype
+    patch.setattr(arrays, "named", lambda x, dtype: Named(x.values.view(np.uint8), x.device.id, dtype))
+    patch.setattr(arrays, "unnamed", lambda x: Array(x.values, x.device.id))
     patch.setattr(device, "_no_gpu", lambda: None)
     patch.setattr(device, "device", lambda index=None: chip)
     patch.setattr(device, "current_index", lambda: gpu.current)

@@ -161,14 +161,19 @@ def upload(x: np.ndarray) -> Any:
         If its memory is too small, even after CuPy's reserve was freed.
     """
     contiguous = np.ascontiguousarray(x)
-    if is_known(x.dtype) and not row_of(x.dtype).is_of_sums:  # of ml_dtypes, of which CuPy knows few
-        contiguous = contiguous.view(f"u{x.dtype.itemsize}")
+    if x.dtype != carrier(x.dtype):
+        contiguous = contiguous.view(carrier(x.dtype))
     return allocating(lambda: cupy().asarray(contiguous), x.nbytes)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return an uninitialised C-ordered array on the current GPU; raises as `upload`."""
-    return allocating(lambda: cupy().empty(shape, dtype), int(np.prod(shape)) * dtype.itemsize)
+    """Return an uninitialised C-ordered array on the current GPU, of the `carrier` of `dtype`; raises as `upload`."""
+    return allocating(lambda: cupy().empty(shape, carrier(dtype)), int(np.prod(shape)) * dtype.itemsize)
+
+
+def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of arrays of CuPy with elements of `dtype`: unsigned integers for those of ml_dtypes."""
+    return np.dtype(f"u{dtype.itemsize}") if is_known(dtype) and not row_of(dtype).is_of_sums else dtype
 
 
 def allocating(allocate: Callable[[], Any], size: int) -> Any:

@@ -1,6 +1,6 @@
 """PyTorch: its matrix product, which is cuBLAS, and broadcasts in chunks for semirings.
 
-    float8   its call for them, with exact sums: sizes that are multiples of 16, A by rows and B by columns, e4m3 alone
+    float8   its call for them, with exact sums: sizes that are multiples of 16, e4m3 alone
 
 Source: torch.mm, torch.addmm, torch._scaled_mm; broadcasting for the rest.
 """
@@ -12,12 +12,11 @@ import functools
 from typing import Any
 
 from backends.gpu._cuda import device
-from backends.gpu._passes.padding import is_aligned
-from backends.gpu._program.program import Product, Program
+from backends.gpu._program.program import Matrix, Product, Program
+from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.float8_product import lost_of_float8
 from backends.gpu.libraries._peer import Peer, broadcast
 from harness.dtypes import dtype_name, is_float8
-from harness.errors import PlanError
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -44,7 +43,7 @@ class TorchPeer(Peer):
         semiring = problem.semiring
         if problem.is_mixed:
             is_whole = not any(size % _FLOAT8_STEP for size in (problem.m, problem.n, problem.k))
-            is_plain = not problem.accumulate and problem.alpha is None and problem.layout[:2] == "CF"
+            is_plain = not problem.accumulate and problem.alpha is None
             is_known = is_plain and is_whole and dtype_name(problem.input_dtype) == "float8_e4m3fn"
             return None if is_known else "of narrow operands it is called for float8 e4m3 alone, as PyTorch takes it"
         if problem.dtype.kind != "f":
@@ -55,8 +54,8 @@ class TorchPeer(Peer):
         return None if is_known else "PyTorch has no reduction for it"
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
-        """Return B of float8, the only order in memory that PyTorch takes."""
-        return frozenset("b" if is_float8(plan.problem.input_dtype) else "")
+        """Return A and B of float8, which are turned where PyTorch does not take them."""
+        return frozenset("ab" if is_float8(plan.problem.input_dtype) else "")
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what tensor cores cut off of sums of float8, which it takes out as often as gpu-tensor-core."""
@@ -67,14 +66,10 @@ class TorchPeer(Peer):
         return False
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
-        """Add the call; raise PlanError for float8 whose lines begin where PyTorch takes none."""
-        a, b = product.a, product.b
-        if is_float8(plan.problem.input_dtype) and not (is_aligned(a, 1) and is_aligned(b, 1)):
-            raise PlanError(
-                f"{self.name}: PyTorch takes float8 whose lines begin at multiples of {_FLOAT8_STEP} bytes",
-                expected=f"leading dimensions that are multiples of {_FLOAT8_STEP}",
-                got=f"{a.ld} and {b.ld}, or operands that begin elsewhere",
-            )
+        """Add the call; what does not lie along k, as PyTorch takes float8, is turned first, as part of the product."""
+        if is_float8(plan.problem.input_dtype):
+            a, b = add_digits(program, product, 1)
+            product = product._replace(a=Matrix(a.place, a.width), b=Matrix(b.place, b.width, by_columns=True))
         super().multiply(program, plan, product)
 
     def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Any:

@@ -44,6 +44,11 @@ def named(bits: Any, dtype: np.dtype[Any]) -> Any:
     return x
 
 
+def unnamed(x: Any) -> Any:
+    """Return the unsigned integers of such an array."""
+    return cupy().ndarray(x.shape, f"u{x.dtype.itemsize}", x.data, x.strides)
+
+
 @functools.cache
 def _named() -> type:
     class Named(cupy().ndarray):  # type: ignore[misc]
@@ -51,9 +56,6 @@ def _named() -> type:
 
         def __array_finalize__(self, x: Any) -> None:
             self.dtype = getattr(x, "dtype", self.dtype)
-
-        def view(self, dtype: Any) -> Any:
-            return cupy().ndarray(self.shape, dtype, self.data, self.strides)
 
         def reshape(self, *shape: Any, **options: Any) -> Any:
             x = super().reshape(*shape, **options)

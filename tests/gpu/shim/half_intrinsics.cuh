@@ -13,8 +13,7 @@ static Given given[1024];
 inline float half_value(unsigned bits)
 {
     if (KIND[0] == 'b') return __uint_as_float(bits << 16);
-    const float size = __int_as_float((int)(bits & 0x7fff) << 13) * 0x1p112f;
-    return bits & 0x8000 ? -size : size;
+    return half_of(bits);
 }
 
 inline unsigned two_of(unsigned first, unsigned second) { return first | second << 16; }

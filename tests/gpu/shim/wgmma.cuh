@@ -23,7 +23,7 @@ static Queue queues[1024];
 // FLAGS: "" or ", x, y", where 1 is an operand that lies along m or n.
 constexpr bool IS_A_ALONG_M = sizeof(FLAGS) > 1 && FLAGS[sizeof(FLAGS) > 1 ? 2 : 0] == '1';
 constexpr bool IS_B_ALONG_N = sizeof(FLAGS) > 1 && FLAGS[sizeof(FLAGS) > 1 ? 5 : 0] == '1';
-constexpr bool IS_BITS = KIND[1] == '1', IS_BYTES = KIND[1] == '8';
+constexpr bool IS_BITS = KIND[0] == 'b' && KIND[1] == '1', IS_BYTES = KIND[1] == '8';
 constexpr bool IS_FLOAT8 = KIND[0] == 'e';
 constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : IS_BYTES || IS_FLOAT8 ? 1 : 2;
 constexpr int ELEMENTS = IS_BITS ? DEPTH / 32 : DEPTH;  // of k; words of bits count as one
@@ -83,7 +83,7 @@ inline Element element(unsigned address)
     if (IS_BYTES) return KIND[0] == 's' ? (unsigned)*(const signed char*)place : (unsigned)*(const unsigned char*)place;
     if (KIND[0] == 't') return __uint_as_float(*(const unsigned*)place & 0xffffe000u);
     if (IS_FLOAT8) return read_byte(*(const unsigned char*)place);
-    static_assert(KIND[0] != 'f', "no float16 here");
+    if (KIND[0] == 'f') return half_of(*(const unsigned short*)place);
     return __uint_as_float((unsigned)*(const unsigned short*)place << 16);
 }
 
