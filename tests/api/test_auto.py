@@ -203,6 +203,7 @@ def test_who_has_an_error_of_its_own_says_so_of_what_it_loosens() -> None:
         "gpu-ozaki": [],  # unless an option turns its proof off
         "gpu-strassen": ["float32", "float64", "float16", "complex64"],
         "gpu-tensor-core": ["float32"],
+        "gpu-torch": [],  # float8 as gpu-tensor-core
         "gpu-triangle": [],
     }
     assert not any(backends[name].loosens(p) for name in backends.keys() - loose.keys() for p in problems)

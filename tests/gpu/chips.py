@@ -59,7 +59,7 @@ MORE_KINDS = [
     ("min_plus", "int32", None), ("min_plus", "float16", None), ("max_min", "float32", None),
     ("min_plus", "int16", None), ("max_min", "int64", None), ("lor_land", "bool", None), ("lxor_land", "bool", None),
     ("logaddexp_plus", "float32", None), ("plus_times", "complex128", None), ("plus_times", "complex64", None),
-    ("plus_times", "complex128", "complex64"),
+    ("plus_times", "complex128", "complex64"), ("plus_times", "float32", "float8_e4m3fn"),
 ]  # fmt: skip
 MORE_SIZES = [
     (BROUGHT, FLAT), (BROUGHT, TALL), (BROUGHT, (8, 12_345, 2000, {})), (BROUGHT, (50_000, 8, 33, {})),
