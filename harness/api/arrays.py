@@ -18,13 +18,14 @@ import numpy as np
 
 from harness.api.libraries import check_one_library, type_name
 from harness.api.libraries.gpu import named, unnamed
-from harness.dtypes import is_float8
+from harness.dtypes import dtype_name, is_complex, is_float8
 from harness.errors import ProblemError
 from harness.operands import span
 from harness.tuning import static_order
 
 # Of a float32: the bits of its exponent and of its fraction, and the least subnormal number.
 _EXPONENT, _FRACTION, _LEAST = 0x7F800000, 0x007FFFFF, 2.0**-149
+_WIDE = np.dtype(np.float64)
 
 
 class Arrays:
@@ -206,12 +207,18 @@ class CupyArrays(Arrays):
         if is_float8(x.dtype):
             return self._of_float8(x, dtype)
         wide = x.astype(dtype)
-        if x.dtype != np.float32 or dtype != np.float64:
-            return wide
         # CuPy's kernels take subnormal numbers of float32 for zeros, but not integers for such
-        bits, module = x.view(np.int32), self.module
-        subnormal = module.copysign((bits & _FRACTION) * _LEAST, wide)
-        return module.where(bits & _EXPONENT, wide, subnormal)
+        if x.dtype in (np.float32, np.complex64) and dtype == np.complex128:
+            wide.real[...] = self.converted(x.real, _WIDE)
+            if is_complex(x.dtype):
+                wide.imag[...] = self.converted(x.imag, _WIDE)
+        elif x.dtype == np.float32 and dtype == np.float64:
+            bits, module = x.view(np.int32), self.module
+            subnormal = module.copysign((bits & _FRACTION) * _LEAST, wide)
+            return module.where(bits & _EXPONENT, wide, subnormal)
+        elif dtype_name(x.dtype) == "bfloat16" and dtype == np.float32:
+            return (x.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(dtype)
+        return wide
 
     def _bits_of(self, x: Any) -> Any:
         return unnamed(x)

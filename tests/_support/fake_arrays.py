@@ -52,6 +52,13 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, _: Any, arguments: Any, options: Any) -> Any:
         return _on_gpu(function, self._like)(*arguments, **options)
 
+    def astype(self, dtype: Any, *arguments: Any, **options: Any) -> Array:
+        """Return a copy of another dtype, to which CuPy takes subnormal numbers of float32 as zeros."""
+        values = self.values
+        if values.dtype in (np.float32, np.complex64) and np.dtype(dtype) != values.dtype:
+            values = flushed(values)
+        return self._like(values.astype(dtype, *arguments, **options))
+
     def __getitem__(self, at: Any) -> Array:
         return self._like(self.values[_plain(at)])
 
@@ -81,6 +88,15 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 Array.__module__, Array.__qualname__, Array.__name__ = "cupy", "ndarray", "ndarray"
+
+
+def flushed(x: np.ndarray) -> np.ndarray:
+    """Return a copy of float32 or complex64 in which subnormal numbers are zeros, as CuPy's own kernels read them."""
+    copy = x.copy(order="K")
+    for part in (copy.real, copy.imag) if copy.dtype.kind == "c" else (copy,):
+        is_subnormal = np.abs(part) < np.finfo(np.float32).tiny
+        part[is_subnormal] = np.copysign(0, part[is_subnormal])
+    return copy
 
 
 def _plain(x: Any) -> Any:
@@ -139,11 +155,7 @@ class Cupy:
     def conjugate(self, x: Array) -> Array:
         """Return a conjugated copy, in which subnormal float32 are zeros, as CuPy's own kernels make them."""
         values = np.conjugate(_plain(x))
-        if values.dtype == np.complex64:
-            parts = np.ascontiguousarray(values).view(np.float32)
-            parts[np.abs(parts) < np.finfo(np.float32).tiny] = 0
-            values = parts.view(np.complex64)
-        return Array(values, self.current)
+        return Array(flushed(values) if values.dtype == np.complex64 else values, self.current)
 
     def asarray(self, x: Any) -> Array:
         """Return a copy of an array of the host, or an array as it is."""

@@ -14,6 +14,7 @@ from harness import gemm, hemv, herk
 from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.api.remembered import repeats
+from harness.dtypes import named_dtype
 from harness.errors import PlanError
 from harness.interface import prepare
 from harness.machine import detect
@@ -293,3 +294,26 @@ def test_auto_finds_a_backend_for_every_complex_product(gpu, rng):
     a, b = complex_array(rng, 4, 4).astype(np.complex64), complex_array(rng, 4, 4).astype(np.complex64)
     found = gemm(gpu.array(a), gpu.array(b), dtype="complex128", triangle="a")
     np.testing.assert_allclose(found.values, (np.tril(a) + np.tril(a, -1).T).astype(complex) @ b)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"), (("float32", "float64"), ("complex64", "complex128"), ("float32", "complex128"))
+)
+def test_subnormal_numbers_are_kept_where_they_are_converted(narrow, wide, gpu, rng):
+    x = (
+        (complex_array(rng, 6, 9) * 1e-42).astype(narrow)
+        if wide != "float64"
+        else np.float32(1e-42) * rng.random((6, 9))
+    )
+    x = x.astype(narrow)
+    assert (np.abs(x) > 0).all()
+    for view in (x, x.T, x[::2, ::-1], np.asfortranarray(x)):
+        on_gpu = gpu.array(view)
+        converted = kind_of("test", {"x": on_gpu}).converted(on_gpu, np.dtype(wide))
+        np.testing.assert_array_equal(converted.values, view.astype(wide))
+
+
+def test_subnormal_numbers_of_bfloat16_are_kept_where_they_are_converted(gpu):
+    x = np.arange(1, 127, dtype=np.uint16).view(named_dtype("bfloat16")).reshape(2, 63)
+    converted = kind_of("test", {"x": gpu.array(x)}).converted(gpu.array(x), np.dtype(np.float32))
+    np.testing.assert_array_equal(converted.values, x.astype(np.float32))
