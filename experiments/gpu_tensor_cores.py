@@ -13,7 +13,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal
 from harness.machine import Machine
 from harness.problem import Problem
 
-TENSOR, WORDS = "gpu-tensor-core", "gpu-bits"
+TENSOR, WORDS, PYTORCH = "gpu-tensor-core", "gpu-bits", "gpu-torch"
 SIZES = {"smoke": (256,), "quick": (4096, 4097, 8192), "full": (1024, 2048, 4095, 4096, 4097, 8191, 8192, 8193, 16384)}
 # Odd sizes beside an even one, where rows of bytes begin anywhere.
 ODD = {2048: (2049,), 4096: (4095, 4097), 8192: (8191, 8193), 16384: (16383,)}
@@ -23,13 +23,14 @@ KINDS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("plus_times", "float64", "float64", (SUBJECT, VENDOR)),
     ("plus_times", "float32", "bfloat16", (VENDOR,)),
     ("plus_times", "float32", "float16", (VENDOR,)),
+    ("plus_times", "float32", "float8_e4m3fn", (VENDOR, PYTORCH)),
     ("plus_times", "int32", "int8", (VENDOR,)),
     ("plus_times", "int32", "int32", (SUBJECT,)),
     ("plus_times", "int64", "int64", (SUBJECT,)),
     ("lor_land", "bool", "bool", (WORDS,)),
 )
-# int8 lies along k, as both backends multiply it; elsewhere all is by rows.
-LAYOUTS = {"int8": "CFC"}
+# Bytes lie along k, as all backends multiply them; elsewhere all is by rows.
+LAYOUTS = dict.fromkeys(("int8", "float8_e4m3fn"), "CFC")
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -89,6 +90,7 @@ EXPERIMENT = Experiment(
             Goal(TENSOR, asked, VENDOR, {"operands": ("int8",), "n": (n,)})
             for n, asked in ((4096, 0.95), (8192, 1.03), (16384, 1.2))
         ),
+        *(Goal(TENSOR, 0.95, PYTORCH, {"operands": ("float8_e4m3fn",), "n": (n,)}) for n in (4096, 8192)),
         Goal("odd", 0.85, "even"),
     ),
 )
