@@ -438,6 +438,20 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("rest < k)", "false)"),  # bytes at the end of k
         ("a.whole < a.all ? b.all : 0", "0"),  # columns of the last rows
     ),
+    ("float8", "tensor_core_f8.cu alternate.cuh byte_tiles.cuh float8.cuh"): (
+        ("wait_groups<1>();", ""),  # terms that are still computed are added
+        ("begin(terms[u % 2])", "begin(terms[0])"),  # terms that are not added yet are written
+        ("add(terms[(AT_ONCE - 1) % 2], before);", ""),  # the last step of a round
+        ("step < steps; ++step", "step + 1 < steps; ++step"),  # the last step of all
+        ("release(ring, stage", "if (stage) release(ring, stage"),  # a stage that nobody may fill
+        ("of_x[e] * of_y[e]", "of_x[e] * of_y[0]"),
+        ("part * (64 * ROW_BYTES)", "0"),  # the rows of the other warpgroup
+        ("place.column + rank * SHARE", "rank * SHARE"),
+        ("!is_first || p > 0", "p > 1"),  # half of the terms
+        ("word >> 8 * e", "word >> 8 * (e % 2)"),
+        ("sign | size << 7", "size << 7"),
+    ),
+    ("float8 of another format", "float8.cuh"): (("half_of(bits << 8u)", "half_of(bits << 7u)"),),
     ("joined digits", "join.cu"): (
         ("(long long)layers[s]", "(unsigned)layers[s]"),
         ("LAYERS - 1 - s", "s"),

@@ -16,6 +16,7 @@ from tests.api.test_argk import draw
 from tests.cpu.test_log_sum_exp import apart
 from tests.gpu import sequences_on_cpu as sequences
 from tests.gpu import test_ends_of_operands as ends
+from tests.gpu import test_float8_on_cpu as float8
 from tests.gpu import test_half_mma_on_cpu as half_mma
 from tests.gpu import test_half_panels_on_cpu as half_panels
 from tests.gpu import test_integers_on_cpu as integers
@@ -99,6 +100,9 @@ def split_parts():
     a, b, of_a, of_b = tensor.split((33, 40, 24))
     assert tensor.are_parts(a, of_a)
     assert tensor.are_parts(b.T, of_b)
+
+
+FLOAT8 = {**float8.TILE, "edges": 4, "stages": 3}
 
 
 def wgmma_stores(tile_columns, columns):
@@ -235,6 +239,8 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
     "digits": lambda _: digits(),
     "triangle of integers": lambda _: integers.assert_exact(integers.product((12, 12, 9), "int32", triangle="d")),
     "bytes": lambda _: integers.assert_exact(integers.product((130, 131, 529), "int32", "int8", layout="CFC"), edges=4),
+    "float8": lambda _: float8.assert_exact((130, 130, 795), "float8_e4m3fn", layout="CFC", parameters=FLOAT8),
+    "float8 of another format": lambda _: float8.assert_exact((3, 4, 70), "float8_e5m2", parameters=float8.TILE),
     "joined digits": lambda _: integers.assert_exact(integers.product((3, 5, 7), "int64")),
     "residues": lambda _: integers.assert_residues(20, 70, 140, count=2, most=2),
     "gpu-ozaki": ozaki,
