@@ -140,6 +140,11 @@ def is_float8(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 1 and dtype_name(dtype) in TABLE and row_of(dtype).kind == "f"
 
 
+def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of arrays of CuPy that hold elements of `dtype`: unsigned integers for those of ml_dtypes."""
+    return np.dtype(f"u{dtype.itemsize}") if is_known(dtype) and not row_of(dtype).is_of_sums else dtype
+
+
 def parts_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of the real and the imaginary part of complex numbers; that of other numbers is their own."""
     return np.dtype(f"f{dtype.itemsize // 2}") if is_complex(dtype) else dtype

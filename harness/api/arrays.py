@@ -8,7 +8,6 @@ loaded it. Arrays of other libraries come as views of one of these kinds (harnes
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -16,16 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from harness.api.conversion import of_cupy, of_float8
 from harness.api.libraries import check_one_library, type_name
 from harness.api.libraries.gpu import named, unnamed
-from harness.dtypes import dtype_name, is_complex, is_float8
+from harness.dtypes import is_float8
 from harness.errors import ProblemError
 from harness.operands import span
 from harness.tuning import static_order
-
-# Of a float32: the bits of its exponent and of its fraction, and the least subnormal number.
-_EXPONENT, _FRACTION, _LEAST = 0x7F800000, 0x007FFFFF, 2.0**-149
-_WIDE = np.dtype(np.float64)
 
 
 class Arrays:
@@ -78,18 +74,8 @@ class Arrays:
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
         """Return `x` with that dtype, native and aligned, as backends read it; a copy only if it must be."""
         if x.dtype != dtype and is_float8(x.dtype):
-            return self._of_float8(x, dtype)
+            return of_float8(x, x.view(np.uint8), dtype, self.constant)
         return x.astype(dtype, order="K") if x.dtype != dtype or not x.flags.aligned else x
-
-    def _of_float8(self, x: Any, dtype: np.dtype[Any]) -> Any:
-        """Return `x`, of float8, as `dtype`, by a table of all 256 numbers: ml_dtypes takes four times as long."""
-        by_columns = x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1])
-        bits = self._bits_of(x)
-        wide = self.constant(_numbers(x.dtype, dtype)).take(bits.swapaxes(-1, -2) if by_columns else bits).view(dtype)
-        return wide.swapaxes(-1, -2) if by_columns else wide
-
-    def _bits_of(self, x: Any) -> Any:
-        return x.view(np.uint8)
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which new arrays are made on the device of these, and NumPy reports no arithmetic.
@@ -126,12 +112,6 @@ class Arrays:
     def fetch(self, x: Any) -> Callable[[], np.ndarray]:
         """Begin to copy `x` to the host; return ``wait()``, which returns the copy, or `x` itself if it lies there."""
         return lambda: x
-
-
-@functools.cache
-def _numbers(narrow: np.dtype[Any], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return all numbers of `narrow` as `dtype`, of which these are the bits."""
-    return np.arange(256, dtype=np.uint8).view(narrow).astype(dtype).view(f"u{dtype.itemsize}")
 
 
 def is_masked(x: Any) -> bool:
@@ -205,23 +185,8 @@ class CupyArrays(Arrays):
         if x.dtype == dtype:
             return x
         if is_float8(x.dtype):
-            return self._of_float8(x, dtype)
-        wide = x.astype(dtype)
-        # CuPy's kernels take subnormal numbers of float32 for zeros, but not integers for such
-        if x.dtype in (np.float32, np.complex64) and dtype == np.complex128:
-            wide.real[...] = self.converted(x.real, _WIDE)
-            if is_complex(x.dtype):
-                wide.imag[...] = self.converted(x.imag, _WIDE)
-        elif x.dtype == np.float32 and dtype == np.float64:
-            bits, module = x.view(np.int32), self.module
-            subnormal = module.copysign((bits & _FRACTION) * _LEAST, wide)
-            return module.where(bits & _EXPONENT, wide, subnormal)
-        elif dtype_name(x.dtype) == "bfloat16" and dtype == np.float32:
-            return (x.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(dtype)
-        return wide
-
-    def _bits_of(self, x: Any) -> Any:
-        return unnamed(x)
+            return of_float8(x, unnamed(x), dtype, self.constant)
+        return of_cupy(x, dtype, self.module)
 
     def overlaps(self, x: Any, y: Any) -> bool:
         # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor

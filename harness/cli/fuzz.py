@@ -19,7 +19,7 @@ from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.cli import console
 from harness.contraction import einsum
-from harness.dtypes import mixed_dtypes
+from harness.dtypes import carrier, mixed_dtypes
 from harness.errors import HarnessError
 from harness.proof import fences
 from harness.proof.programs import oracle
@@ -178,7 +178,7 @@ def _limits(names: list[str], *, gpu: bool) -> Limits:
         import cupy
 
         try:
-            cupy.empty(1, f"u{narrow.itemsize}").view(narrow)
+            cupy.empty(1, carrier(narrow)).view(narrow)
         except (TypeError, ValueError):
             without.append(narrow.name)
     if names:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dtypes import is_known, row_of
+from harness.dtypes import carrier
 from harness.errors import BackendUnavailable, PlanError
 from harness.memory import on_free
 from harness.plan import Launch
@@ -169,11 +169,6 @@ def upload(x: np.ndarray) -> Any:
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return an uninitialised C-ordered array on the current GPU, of the `carrier` of `dtype`; raises as `upload`."""
     return allocating(lambda: cupy().empty(shape, carrier(dtype)), int(np.prod(shape)) * dtype.itemsize)
-
-
-def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of arrays of CuPy with elements of `dtype`: unsigned integers for those of ml_dtypes."""
-    return np.dtype(f"u{dtype.itemsize}") if is_known(dtype) and not row_of(dtype).is_of_sums else dtype
 
 
 def allocating(allocate: Callable[[], Any], size: int) -> Any:

@@ -14,7 +14,7 @@ from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
 from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Matrix, Product, Program
-from harness.dtypes import row_of
+from harness.dtypes import carrier
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -47,8 +47,7 @@ class Peer(Rung):
         problem, (a, b, out, m, n, k, *_) = plan.problem, product
 
         def bind(*addresses: int) -> Callable[[], object]:
-            narrow = row_of(problem.input_dtype)  # what is not NumPy's comes as unsigned integers
-            of_operands = problem.input_dtype if narrow.is_of_sums else np.dtype(f"u{narrow.itemsize}")
+            of_operands = carrier(problem.input_dtype)
             shapes = ((m, k), a, of_operands), ((k, n), b, of_operands), ((m, n), out, problem.dtype)
             views = (_view(address, *x) for address, x in zip(addresses, shapes, strict=True))
             return self.bind(problem, *views)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.dtypes import carrier
 from harness.errors import BackendUnavailable
 from harness.memory import on_free
 from harness.surroundings import INSTALL_CUPY
@@ -39,14 +40,14 @@ def named(bits: Any, dtype: np.dtype[Any]) -> Any:
 
     CuPy copies no such arrays. Its views, and what reads their memory, take this for what it is.
     """
-    x = _named()(bits.shape, f"u{dtype.itemsize}", bits.data, bits.strides)
+    x = _named()(bits.shape, carrier(dtype), bits.data, bits.strides)
     x.dtype = dtype
     return x
 
 
 def unnamed(x: Any) -> Any:
     """Return the unsigned integers of such an array."""
-    return cupy().ndarray(x.shape, f"u{x.dtype.itemsize}", x.data, x.strides)
+    return cupy().ndarray(x.shape, carrier(x.dtype), x.data, x.strides)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.dtypes import is_known, row_of
+from harness.dtypes import carrier
 from harness.proof import fences
 from harness.proof.programs.program import Program, View
 
@@ -87,9 +87,8 @@ class CupyMemory:
 
     def view(self, placed: Any, view: View) -> Any:
         dtype, begin = view.numpy_dtype, placed.data + view.offset
-        if is_known(dtype) and not row_of(dtype).is_of_sums:  # of which CuPy makes views alone
-            return self._cupy.ndarray(view.shape, f"u{dtype.itemsize}", begin, strides=view.strides).view(dtype)
-        return self._cupy.ndarray(view.shape, dtype, begin, strides=view.strides)
+        array = self._cupy.ndarray(view.shape, carrier(dtype), begin, strides=view.strides)
+        return array if array.dtype == dtype else array.view(dtype)
 
     def fetch(self, array: Any) -> np.ndarray:
         fetched: np.ndarray = array.get()
