@@ -33,12 +33,13 @@ ON_GPU = (
     Combination("plus_times", "float64", "float64"),
     Combination("plus_times", "int8", "int8"),  # four elements a word
     Combination("plus_times", "complex64", "complex64"),
+    Combination("plus_times", "complex128", "complex64"),
     Combination("plus_times", "float32", "float8_e4m3fn"),  # of which CuPy has no arrays
 )
 SMALL_HOST = Limits(most_pairs=1 << 14, most_size=65)
 SMALL_GPU = Limits(
     on_device=True,
-    calls=("gemm", "gemm_argk", "gemv", "symv", "ger", "syr", "syrk"),  # the others call CuPy for more
+    calls=("gemm", "gemm_argk", "einsum", "gemv", "symv", "ger", "syr", "syrk"),  # the others call CuPy for more
     most_pairs=1 << 11,
     most_size=33,
 )

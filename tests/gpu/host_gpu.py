@@ -53,6 +53,9 @@ class Named(Array):
         is_view = values.dtype == self.values.dtype and (np.shares_memory(values, self.values) or not values.size)
         return Named(values, self.device.id, self.dtype) if is_view else super()._like(values)
 
+    def reshape(self, *shape: Any) -> Named:
+        return Named(self.values.reshape(*shape), self.device.id, self.dtype)
+
 
 Named.__module__ = "cupy"
 
