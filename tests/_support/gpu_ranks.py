@@ -36,6 +36,8 @@ KINDS = (
     ("plus_times", "int32", "int8"),
     ("logaddexp_plus", "float64", None),
     ("lor_land", "bool", None),
+    ("plus_times", "complex128", None),
+    ("plus_times", "complex128", "complex64"),
 )
 # On a real GPU, where int8 is computed in multiples of four alone.
 ON_REAL_GPUS = {"int8": ("plus_times", "float32", "float16")}
@@ -84,7 +86,7 @@ def check(comm: Any, problem: Problem, sizes: Decomposition, schedule: Schedule,
     words = {name: share.stages.words.get(stage, 0) for name, stage in zip("abd", GATHERED, strict=True)}
     if words != sizes.words(rank):
         return f"words {words}, by the formula {sizes.words(rank)}"
-    tolerance = {"float64": 1e-12}.get(problem.dtype.name, 1e-5)
+    tolerance = {"float64": 1e-12, "complex128": 1e-12}.get(problem.dtype.name, 1e-5)
     is_right = np.array_equal(got, expected) if problem.is_exact else np.allclose(got, expected, tolerance, tolerance)
     return "" if is_right else f"got {got.tolist()}, expected {expected.tolist()}"
 
@@ -115,8 +117,8 @@ def main(kind: str, engines: list[str]) -> None:
 
         gpus.bind(comm.Get_rank())
     shapes = itertools.product(SIZES, grids(comm.Get_size()), (BLOCKS, FACES))
-    # of the semirings every shape and engine takes two, so that all four meet each engine on each grid
-    for (at, ((m, n, k), grid, layout)), pair, engine in itertools.product(enumerate(shapes), (0, 2), engines):
+    # of each two kinds every shape and engine takes one, so that all of them meet each engine on each grid
+    for (at, ((m, n, k), grid, layout)), pair, engine in itertools.product(enumerate(shapes), (0, 2, 4), engines):
         name, dtype, operands = KINDS[pair + (at // 2 + at) % 2]
         if kind == "real":
             name, dtype, operands = ON_REAL_GPUS.get(str(operands), (name, dtype, operands))

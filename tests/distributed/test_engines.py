@@ -15,6 +15,7 @@ from backends.distributed._job import launcher
 from harness import registry
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.transport import choice, gpus
+from harness.dtypes import named_dtype
 from harness.errors import Declined, PlanError
 from harness.machine import detect
 from harness.problem import Problem
@@ -67,14 +68,12 @@ def test_more_ranks_than_gpus_are_refused_unless_they_may_share(monkeypatch):
     assert strategy.sizes(plan.override({"base": "gpu-cublas", "ranks": 4, "share_gpu": 1})).grid.size == 4
 
 
-def test_pieces_of_bfloat16_are_declined_on_gpus_in_one_sentence():
-    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2"])
+def test_pieces_of_what_cupy_cannot_make_are_declined_on_gpus_in_one_sentence(name):
     strategy = registry.find("dist-2d")
-    problem = Problem(64, 64, 64, SEMIRINGS["plus_times"], np.dtype("float32"), operand_dtype=np.dtype(bfloat16))
+    problem = Problem(64, 64, 64, SEMIRINGS["plus_times"], np.dtype("float32"), operand_dtype=named_dtype(name))
     plan = strategy.plan(problem, detect())
-    with pytest.raises(
-        Declined, match=r"^dist-2d: pieces on GPUs are not bfloat16: float16 operands, or a base on pro"
-    ):
+    with pytest.raises(Declined, match=f"^dist-2d: pieces on GPUs are not {name}: float16 operands, or a base on pro"):
         strategy.assignment(plan.override({"base": "gpu-cublas", "ranks": 1}))
 
 

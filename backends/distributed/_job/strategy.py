@@ -20,6 +20,7 @@ from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import ENGINES, hosts_of
 from harness.distributed.transport.shared_arrays import memory_domain
+from harness.dtypes import carrier
 from harness.errors import Declined, PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
@@ -120,13 +121,15 @@ class Strategy(Composite):
         Raises
         ------
         Declined
-            If it is one on GPUs, and there is none, or it declines `problem`, or A and B are bfloat16.
+            If it is one on GPUs, and there is none, or it declines `problem`, or A and B are of ml_dtypes.
         """
         if not is_on_gpus(name):
             return super().find_base(name, problem)
-        if problem.input_dtype.name == "bfloat16":
+        dtype = problem.input_dtype
+        if dtype != carrier(dtype):
             raise Declined(
-                "declined", f"{self.name}: pieces on GPUs are not bfloat16: float16 operands, or a base on processors"
+                "declined",
+                f"{self.name}: pieces on GPUs are not {dtype.name}: float16 operands, or a base on processors",
             )
         return registry.admit(str(name), problem)
 
