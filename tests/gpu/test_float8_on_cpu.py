@@ -107,6 +107,19 @@ def test_errors_are_those_of_14_bits(kind, sums):
         verify(problem, operands, found, seed=1, extra_error=bound)
 
 
+def test_whole_numbers_of_more_than_14_bits_are_no_longer_exact():
+    def odd(operands):
+        operands.a[...], operands.b[...] = 15, 13
+        operands.b[0] = 1
+
+    problem, operands, plan, found, _ = compute((3, 4, 128), "float8_e4m3fn", odd)
+    assert (found != exact(problem, operands)).all()
+    assert lost_of_float8(plan, operands) > np.abs(found - exact(problem, operands)).max()
+    problem, operands, plan, found, _ = compute((3, 4, 32), "float8_e4m3fn", odd)
+    assert (found == exact(problem, operands)).all()
+    assert lost_of_float8(plan, operands) == 0
+
+
 def test_sums_that_are_flushed_lose_less():
     errors = {}
     for sums in ("flushed", "fast"):

@@ -10,7 +10,7 @@ from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Call, Matrix, Place, Program
 from backends.gpu._tensor.residue_product import Residues, add_residue_products
 from harness import SEMIRINGS, Operands, registry
-from harness.dtypes import mixed_dtypes
+from harness.dtypes import mixed_dtypes, named_dtype
 from harness.errors import PlanError
 from harness.machine import detect
 from harness.plan import Plan
@@ -25,7 +25,7 @@ TENSOR_CORE, PAIRED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tenso
 ARCHITECTURES = ("sm_80", "sm_90")
 
 NO_CUBLAS = "cuBLAS takes floats, complex numbers, and int8 with sums in int32"
-EIGHT_BITS = "float8_e4m3fn", "float8_e5m2"  # which no kernel for a GPU takes yet
+EIGHT_BITS = "float8_e4m3fn", "float8_e5m2"
 
 needs_ml_dtypes = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 
@@ -155,6 +155,13 @@ def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
 
 def launch_of(size, dtype="float32", **options):
     return TENSOR_CORE.plan(product(size, dtype=dtype, **options), detect()).launch
+
+
+@pytest.mark.parametrize(("n", "columns"), [(300, 64), (3000, 112), (4096, 128), (8192, 128)])
+def test_tiles_of_float8_are_those_whose_rounds_take_the_least_time(n, columns):
+    for name in EIGHT_BITS:
+        launch = launch_of((n, n, n), operand_dtype=named_dtype(name), layout="CFC")
+        assert (launch.bm, launch.bn, launch.bk) == (128, columns, 128)
 
 
 def test_large_tiles_are_chosen_where_they_fill_the_gpu():
@@ -301,7 +308,7 @@ BITS = {"unit": "wgmma", "bm": 128, "bn": 256, "bk": 32, "wm": 0, "wn": 0, "tm":
 
 def _narrow():
     """Return the pairs of dtypes that tensor cores take as they are."""
-    return [pair for pair in mixed_dtypes() if pair[1].itemsize == 4 and pair[0].name not in EIGHT_BITS]
+    return [pair for pair in mixed_dtypes() if pair[1].itemsize == 4]
 
 
 def _cases():

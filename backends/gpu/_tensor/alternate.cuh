@@ -4,6 +4,7 @@
 //
 // Source: Shah et al., FlashAttention-3 (2024), section 3.2, for two products in flight within a warpgroup.
 #pragma once
+
 // Add the products of all steps to the sums.
 __device__ __forceinline__ void add_alternately(Ring& ring, unsigned tiles, int steps, int part, Sum* sums)
 {

@@ -3,8 +3,9 @@
 // One column more than whole tiles would be a column of tiles, and mostly another round of all multiprocessors. A warp takes a
 // line of A or of B, and multiplies it with the last lines of the other operand, of which L1 holds copies.
 //
-// Defined before this file: Result, FACTOR, ACCUMULATE; EDGE_LINES, the most lines of each; Total, the type of sums; EDGE_PIECES, of
-// a line that a lane reads ahead; `dot_of_words`, a sum and the products of the bytes of two words, and `total_of_lanes`. It is included before tma_tile.cuh.
+// Defined before this file: Result, FACTOR, ACCUMULATE; EDGE_LINES, the most lines of each; Total, the type of sums; EDGE_PIECES,
+// those of a line that a lane reads at once; `dot_of_words`, a sum and the products of the bytes of two words; `total_of_lanes`.
+// It is included before tma_tile.cuh.
 #pragma once
 #define OF_PRODUCER 72
 #define BESIDE_PARAMETERS \
