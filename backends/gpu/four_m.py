@@ -4,6 +4,10 @@
     multiply   2m x k by k x 2n, real, by the base
     join       D from the four products of each pair of vectors, and C                                    planes.cu
 
+Where the base is gpu-tensor-core, whose kernel of float64 the copy engine feeds, there are no passes: complex128 is read as it
+lies, and a thread joins the four products of an element in registers (tensor_core_f64_tma.cu). alpha, and rows that begin
+within a line of a cache, take the passes; so they do with ``join="passes"``.
+
 It is the 4m method of BLIS with its four products side by side. No term is computed twice, so a base with r operations
 a second makes as many complex ones, but for the passes over n^2 elements. alpha and conjugates cost nothing there.
 
@@ -14,14 +18,17 @@ Source: Van Zee and Smith, "Implementing High-performance Complex Matrix Multipl
 from __future__ import annotations
 
 from backends.gpu._base.backend import GpuBackend, part_of
-from backends.gpu._complex.planes import ComplexProduct, add_join, add_split, real_problem
+from backends.gpu._complex.planes import ComplexProduct, add_begin, add_join, add_split, real_problem
 from backends.gpu._program.program import Matrix, Program
+from backends.gpu._tensor.row_product import add_complex_product, takes_complex
 from harness.composite import Composite
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.static_order import AUTO_FIRST_ON_GPU
+
+JOINS = ("registers", "passes")
 
 
 class FourProducts(Composite, GpuBackend):
@@ -44,7 +51,8 @@ class FourProducts(Composite, GpuBackend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the base of the real product."""
-        return Plan(problem, 1, None, {"base": self.choose_base(real_problem(problem.of_one()), AUTO_FIRST_ON_GPU)})
+        base = self.choose_base(real_problem(problem.of_one()), AUTO_FIRST_ON_GPU)
+        return Plan(problem, 1, None, {"base": base, "join": JOINS[0]})
 
     def loosens(self, problem: Problem) -> bool:
         """Return False: a base is as accurate as ordinary sums, unless it is named."""
@@ -71,11 +79,16 @@ class FourProducts(Composite, GpuBackend):
         if problem.k == 0:
             add_join(program, product, None)
             return program
-        planes = add_split(program, product)
-        real = planes.problem
+        real = real_problem(product.problem)
         base = part_of(self, self.find_base(plan.options["base"], real))
+        part_plan = base.plan(real, detect())
+        if plan.choice("join", JOINS) == "registers" and takes_complex(part_plan, product):
+            add_begin(program, product.problem, product.c, product.out)
+            add_complex_product(program, part_plan, product)
+            return program
+        planes = add_split(program, product)
         products = Matrix(program.reserve("products", real.m * real.n, real.dtype), real.n)
-        part = base.program(base.plan(real, detect()), planes.a, planes.b, products)
+        part = base.program(part_plan, planes.a, planes.b, products)
         program.share(part)
         program.steps += part.steps
         program.alike = part.alike

@@ -296,7 +296,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("c + (long long)index * (FETCHERS * BM * BN)", "c"),  # tiles in each other's place
     ),
     ("float64 that is brought, CFC", "tensor_core_f64_tma.cu"): (
-        ("SECOND_ALONG_K ? v + 2 : 2 * v + 1", "2 * v + 1"),  # steps of B
+        ("STEPS_OF_B ? v + 2 : 2 * v + 1", "2 * v + 1"),  # steps of B
         ("from_b[v] + half * half_of_b", "from_b[v]"),  # the second half of B
         ("warp_column + 2 * pair_of_b", "warp_column + 2 * g"),  # columns of C
     ),
@@ -306,7 +306,24 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("4 * t + 2 * v + j % 2", "2 * t + v + j % 2 * 8"),  # rows of C
     ),
     ("float64 that is brought, FFC", "tensor_core_f64_tma.cu"): (
-        ("place(2 * t + v, g));", "place(t + 4 * v, g));"),  # steps of A
+        ("across = place(2 * t + v, g)", "across = place(t + 4 * v, g)"),  # steps of A
+    ),
+    ("complex that is brought", "tensor_core_f64_tma.cu boxes.cuh"): (
+        ("re[v] - A_SIGN * B_SIGN * im[v + 2]", "re[v] - im[v + 2]"),  # one conjugate
+        ("re[v] - A_SIGN * B_SIGN * im[v + 2]", "re[v] + A_SIGN * B_SIGN * im[v + 2]"),
+        ("B_SIGN * re[v + 2] + A_SIGN * im[v]", "re[v + 2] + A_SIGN * im[v]"),
+        ("B_SIGN * re[v + 2] + A_SIGN * im[v]", "B_SIGN * re[v + 2] + im[v]"),
+        ("*im = sums[i][j + 1]", "*im = sums[i][j]"),
+        ("if (i_of_c >= m / 2)", "if (i_of_c > m / 2)"),  # a row too many
+        ("n - j_of_c - i * 16);", "8);"),  # columns too many
+        ("(row + warp_row) / 2 + j * 4", "row / 2 + j * 4"),  # rows of another warp
+        ("j / 2 * lines_of_a", "0"),  # other rows of A
+        ("half * half_of_a", "0"),  # the second half of A
+        ("BN / PARTS * ROW_BYTES", "8 * ROW_BYTES"),  # the second half of B
+        ("along = place(g, 2 * t + v)", "along = place(g, t + 4 * v)"),  # steps of one operand
+        ("PARTS * p + half * BOX_COLUMNS, place.row / PARTS", "PARTS * p, place.row / PARTS"),
+        ("place.row / PARTS", "place.row"),
+        ("place.column / PARTS + rows", "place.column + rows"),
     ),
     ("parts of float32", "tf32.cuh split.cu"): (
         ("& KEPT);\n    low", ");\n    low"),

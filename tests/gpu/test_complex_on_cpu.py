@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from backends.gpu import four_m
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._residues.moduli import root_of, table
@@ -22,6 +23,7 @@ from harness.operands import Operands, conjugated
 from harness.problem import Problem
 from harness.proof.verify import verify
 from harness.tuning.gpu import residues as tuning
+from harness.tuning.gpu import tensor_cores, thin_tensor_cores
 from tests.api.test_in_place import check as check_in_place
 from tests.gpu.host_gpu import install
 from tests.gpu.host_kernels import BY_THE_SHIM
@@ -161,6 +163,56 @@ def test_four_real_products_by_any_base_in_any_layout(base, gpu):
     for layout, conjugate in itertools.product(LAYOUTS, ("a", "b", "ab")):
         kind = {"dtype": "complex64", "alpha": 2.5 - 1j, "beta": -0.5j, "accumulate": True}
         call("gpu-four-m", (9, 34, 40), base=base, layout=layout, conjugate=conjugate, **kind)
+
+
+# Rows, columns and steps whose lines are whole ones of a cache, in each layout; several tiles, and edges of all.
+BROUGHT = ("CCC", (137, 72, 40)), ("FFC", (72, 137, 24)), ("CFF", (75, 70, 24)), ("FCC", (72, 64, 37)), ("CCF", (9, 8, 16))
+
+
+def bring(patch):
+    """Let the copy engine bring tiles of float64 for products of any size."""
+    patch.setattr(tensor_cores, "suits_hopper", lambda *_: True)
+    patch.setattr(thin_tensor_cores, "thin_choice", lambda *_, **__: None)
+
+
+@pytest.fixture
+def brought(gpu, monkeypatch):
+    bring(monkeypatch)
+
+
+@pytest.mark.parametrize(("layout", "size"), BROUGHT)
+def test_four_products_are_joined_in_registers(layout, size, brought, monkeypatch):
+    backend = RUNGS["gpu-four-m"]
+    for conjugate, scalars in itertools.product(
+        ("", "a", "b", "ab"), ({}, {"accumulate": True}, {"accumulate": True, "beta": -0.5j})
+    ):
+        kind = {"dtype": "complex128", "layout": layout, "conjugate": conjugate, **scalars}
+        with monkeypatch.context() as without:
+            without.setattr(four_m, "add_split", None)
+            _, joined = call("gpu-four-m", size, base="gpu-tensor-core", **kind)
+        problem = Problem(*size, **kind)
+        plan = backend.plan(problem, detect()).override({"base": "gpu-tensor-core", "join": "passes"})
+        operands = Operands.generate(problem, sum(size))
+        np.testing.assert_allclose(joined, prepare(backend, plan, operands).run_once(), rtol=1e-12, atol=1e-12)
+
+
+def stems(size, **kind):
+    """Return the kernels of a product around gpu-tensor-core."""
+    problem = Problem(*size, **{"dtype": "complex128", **kind})
+    plan = RUNGS["gpu-four-m"].plan(problem, detect()).override({"base": "gpu-tensor-core"})
+    m, n, k = size
+    names = ("a", k), ("b", n), *((("c", n),) if problem.accumulate else ()), ("out", n)
+    matrices = [Matrix(Place(name), ld) for name, ld in names]
+    return [kernel.stem for kernel in RUNGS["gpu-four-m"].program(plan, *matrices).kernels()]
+
+
+def test_passes_are_for_what_is_not_read_as_it_lies(brought):
+    assert stems((9, 16, 24)) == ["tensor_core_f64_tma"]
+    assert stems((9, 16, 24), accumulate=True) == ["planes", "tensor_core_f64_tma"]
+    for other in ({"alpha": 2j}, {"operand_dtype": "complex64"}, {"dtype": "complex64"}):
+        assert stems((9, 16, 24), **other)[0] == stems((9, 16, 24), **other)[-1] == "planes"
+    for size in ((9, 16, 25), (9, 17, 24)):
+        assert stems(size) == ["planes", "tensor_core_f64_tma", "planes"]
 
 
 def test_scratch_of_a_base_that_begins_as_zeros_does_so_in_the_whole_program(gpu):

@@ -15,6 +15,7 @@ from harness.problem import Problem
 from tests.api.test_argk import draw
 from tests.cpu.test_log_sum_exp import apart
 from tests.gpu import sequences_on_cpu as sequences
+from tests.gpu import test_complex_on_cpu as complex_products
 from tests.gpu import test_ends_of_operands as ends
 from tests.gpu import test_float8_on_cpu as float8
 from tests.gpu import test_half_mma_on_cpu as half_mma
@@ -30,6 +31,7 @@ from tests.gpu import test_streams_on_cpu as streams
 from tests.gpu import test_tensor_cores_on_cpu as tensor
 from tests.gpu import test_triangles_on_cpu as triangles
 from tests.gpu import test_warp_panels_on_cpu as warp_panels
+from tests.gpu.host_gpu import install
 from tests.gpu.host_kernels import SHIM, HostExecution, HostOperands, KernelFault
 from tests.gpu.mutants import MUTANTS
 from tests.gpu.on_cpu import ON_CPU, RUNGS, SMALL, check, compute, together
@@ -147,6 +149,13 @@ def complex_residues(patch):
         residues.compute((9, 37, 35), dtype="complex128", layout=order, conjugate=conjugate, gate="off", **scalars)
 
 
+def complex_tiles(patch):
+    install(patch)
+    complex_products.bring(patch)
+    for size, layout, conjugate in (((137, 72, 40), "CCC", ""), ((72, 137, 24), "FFC", "a"), ((75, 137, 24), "CFC", "b")):
+        complex_products.call("gpu-four-m", size, base="gpu-tensor-core", dtype="complex128", layout=layout, conjugate=conjugate)
+
+
 def in_runs(patch):
     patch.setattr(gpu_backend, "GpuOperands", half_panels.Aligned)
     half_panels.compute((203, 23, 35), alpha=2.0)
@@ -221,6 +230,7 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
         )
         for order in ("CFC", "FCC", "FFC")
     },
+    "complex that is brought": complex_tiles,
     "parts of float32": lambda _: split_parts(),
     "float32 by parts": lambda _: tensor.compute_by_wgmma((140, 131, 70), "float32"),
     "wgmma": lambda _: tensor.compute_by_wgmma((300, 131, 200), alpha=3.0, group=1),

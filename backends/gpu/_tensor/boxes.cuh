@@ -6,7 +6,11 @@
 //                                   0  along its side of C: boxes of BOX_COLUMNS of it and BK rows side by side, the last of
 //                                      them maybe used in part
 //
-// Not defined, A comes first, B second, and both lie by rows. Defined before this file: BK, BOX_COLUMNS (128 bytes of them).
+//   PARTS   2: complex numbers, real lines of C in pairs: a row along k has a box for each half of the steps, of half as many rows.
+//           By its side such an operand lies as real numbers do
+//
+// Not defined, A comes first, B second, both lie by rows, and PARTS is 1. Defined before this file: BK, BOX_COLUMNS (128 bytes of
+// them).
 // Source: PTX ISA, cp.async.bulk.tensor.
 #pragma once
 #include "layers.cuh"
@@ -19,18 +23,24 @@
 #define SECOND_ALONG_K 0
 #endif
 
+#ifndef PARTS
+#define PARTS 1
+#endif
+
 constexpr int BOX = BK * 128, BOXES_FIRST = (BM + BOX_COLUMNS - 1) / BOX_COLUMNS, BOXES = (BN + BOX_COLUMNS - 1) / BOX_COLUMNS;
 constexpr int BYTES_FIRST = FIRST_ALONG_K ? BM * 128 : BOXES_FIRST * BOX, BYTES_SECOND = SECOND_ALONG_K ? BN * 128 : BOXES * BOX;
 constexpr int BYTES = BYTES_FIRST + BYTES_SECOND;
 // What the second operand can be cut into: pieces of 8 rows, whose 16-byte pieces are permuted, or boxes.
-constexpr bool IN_TURNS = (SECOND_ALONG_K ? BN / 8 : BOXES) % FETCHERS != 0;
+constexpr bool IN_TURNS = (SECOND_ALONG_K ? BN / PARTS / 8 : BOXES) % FETCHERS != 0;
 constexpr int CUTS = IN_TURNS ? 1 : FETCHERS;
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* first, const TensorMap* second, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
 {
     if (FIRST_ALONG_K) {
-        copy_box(to, first, barrier, p, place.row);
+#pragma unroll
+        for (int half = 0; half < PARTS; ++half)
+            copy_box(to + half * (BM / PARTS * 128), first, barrier, PARTS * p + half * BOX_COLUMNS, place.row / PARTS);
     } else {
 #pragma unroll
         for (int box = 0; box < BOXES_FIRST; ++box)
@@ -40,8 +50,11 @@ __device__ __forceinline__ void fill(unsigned to, const TensorMap* first, const 
     if (IN_TURNS && p / BK % FETCHERS != rank) return;
     const int part = IN_TURNS ? 0 : rank;
     if (SECOND_ALONG_K) {
-        const int rows = BN / CUTS * part;
-        copy_box_to_all(to + rows * 128, second, barrier, p, place.column + rows);
+        const int rows = BN / PARTS / CUTS * part;
+#pragma unroll
+        for (int half = 0; half < PARTS; ++half)
+            copy_box_to_all(to + (half * (BN / PARTS) + rows) * 128, second, barrier, PARTS * p + half * BOX_COLUMNS,
+                            place.column / PARTS + rows);
     } else {
 #pragma unroll
         for (int iteration = 0; iteration < BOXES / CUTS; ++iteration) {

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._passes.padding import add_padding
+from backends.gpu._complex.planes import ComplexProduct
+from backends.gpu._passes.padding import LINE_BYTES, WIDE, add_padding
+from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Matrix, Place, Product, Program
 from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
@@ -44,22 +46,55 @@ _FLAT = TmaKernel(
 
 
 def add_double_product(
-    program: Program, plan: Plan, product: Product, depth: int, *, unless: Place | None = None
+    program: Program,
+    plan: Plan,
+    product: Product,
+    depth: int,
+    *,
+    unless: Place | None = None,
+    conjugate: str | None = None,
 ) -> None:
     """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k; what is not aligned is copied.
 
     The kernel computes unless the int32 at `unless`, in the memory of the GPU, is then another number than 0.
+
+    If `conjugate` is given, A, B and C are complex and fit `takes_complex`, and those that it names are conjugated. The
+    sizes and leading dimensions of `product` then count parts, as does the problem of `plan`.
     """
     macros = {"WM": plan.launch.wm, "WN": plan.launch.wn, "K_STEP": depth}
     if unless is not None:
         macros["UNLESS"] = 1
-    product = add_padding(program, product, plan.problem.input_dtype)
-    a, b = _operands(plan.launch, product)
+    parts = 1 if conjugate is None else 2
+    if conjugate is None:
+        product = add_padding(program, product, plan.problem.input_dtype)
+    else:
+        macros |= {"PARTS": parts, **{f"{x.upper()}_SIGN": -1 if x in conjugate else 1 for x in "ab"}}
+    a, b = (x._replace(parts=parts) for x in _operands(plan.launch, product))
     cluster = int(plan.options["cluster"])
     maps = a.map("float64", _DOUBLE.bk), b.map("float64", _DOUBLE.bk, cluster)
     macros |= _orders(a, b)
     product = product._replace(extremes=unless or product.a.place)
     add_tma(program, plan, _DOUBLE, as_defines(macros), maps, product, steps=product.k)
+
+
+def takes_complex(plan: Plan, product: ComplexProduct) -> bool:
+    """Return whether a kernel multiplies complex matrices as they lie, by the `plan` of the real product of their parts.
+
+    Rows that begin within a line of 128 bytes would take a quarter longer than the passes that this spares.
+    """
+    problem, matrices = product.problem, (product.a, product.b)
+    is_brought = plan.options.get("unit") == "tma" and int(plan.options.get("shares", 1)) == 1
+    is_plain = not problem.is_mixed and problem.alpha is None
+    return is_brought and is_plain and all(
+        x.alignment % WIDE == 0 and x.ld * problem.dtype.itemsize % LINE_BYTES == 0 for x in matrices
+    )
+
+
+def add_complex_product(program: Program, plan: Plan, product: ComplexProduct) -> None:
+    """Add ``out := [out +] a b`` of complex128 matrices that `takes_complex` allows, with C in out already."""
+    problem, (a, b, out) = product.problem, (x._replace(ld=2 * x.ld) for x in (product.a, product.b, product.out))
+    parts = Product(a, b, out, 2 * problem.m, 2 * problem.n, problem.k, Form.ANY, problem.accumulate, a.place)
+    add_double_product(program, plan, parts, int(plan.options["depth"]), conjugate=problem.conjugate)
 
 
 def add_half_product(program: Program, plan: Plan, product: Product) -> None:
@@ -98,13 +133,15 @@ class _Operand(NamedTuple):
     k: int
     tile: int
     along_k: bool
+    parts: int = 1  # real numbers of an element, which `side` and the leading dimension count
 
     def map(self, dtype: str, bk: int, cluster: int = 1) -> TensorMap:
         """Return its boxes: rows along k, which the blocks of a cluster divide among them, or columns of the side."""
         x, columns = self.matrix, ROW_BYTES // TABLE[dtype].itemsize
         if self.along_k:
-            cuts = 1 if self.tile // _PERMUTED_ROWS % cluster else cluster
-            return TensorMap(x.place, self.side, self.k, x.ld, self.tile // cuts, bk, dtype)
+            rows, box = self.side // self.parts, self.tile // self.parts
+            cuts = 1 if box // _PERMUTED_ROWS % cluster else cluster
+            return TensorMap(x.place, rows, self.parts * self.k, x.ld, box // cuts, bk, dtype)
         return TensorMap(x.place, self.k, self.side, x.ld, bk, columns, dtype)
 
 
