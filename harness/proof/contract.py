@@ -179,7 +179,8 @@ def memory_cases(backend: Backend) -> Iterator[ContractCase]:
     plain = ((SEMIRINGS[name], np.dtype(dtype), None) for name, dtype in MEMORY_KERNELS)
     pairs = [pair for pair in mixed_dtypes() if pair[0].name in MEMORY_OPERANDS and "mixed" in backend.takes]
     mixed = ((SEMIRINGS["plus_times"], wide, narrow) for narrow, wide in pairs)
-    for kernels, most in ((plain, MOST_MEMORY_KERNELS), (mixed, len(MEMORY_OPERANDS))):
+    of_complex = [(SEMIRINGS["plus_times"], np.dtype(np.complex128), None)]
+    for kernels, most in ((plain, MOST_MEMORY_KERNELS), (of_complex, 1), (mixed, len(MEMORY_OPERANDS))):
         taken = filter(None, (_ordinary(backend, *kernel)[0] for kernel in kernels))
         for ordinary in itertools.islice(taken, most):
             yield from (case for case in compact_cases(ordinary, backend) if not backend.refuses(case.problem))
