@@ -4,9 +4,9 @@
     multiply   2m x k by k x 2n, real, by the base
     join       D from the four products of each pair of vectors, and C                                    planes.cu
 
-Where the base is gpu-tensor-core, whose kernel of float64 the copy engine feeds, there are no passes: complex128 is read as it
-lies, and a thread joins the four products of an element in registers (tensor_core_f64_tma.cu). alpha, and rows that begin
-within a line of a cache, take the passes; so they do with ``join="passes"``.
+Where the base is gpu-tensor-core, and the copy engine brings its tiles of float64, there are no passes: complex128 is
+read as it lies, and a thread joins the four products of an element in registers (tensor_core_f64_tma.cu). With alpha,
+with rows that begin within a line of a cache, and with ``join="passes"`` there are.
 
 It is the 4m method of BLIS with its four products side by side. No term is computed twice, so a base with r operations
 a second makes as many complex ones, but for the passes over n^2 elements. alpha and conjugates cost nothing there.

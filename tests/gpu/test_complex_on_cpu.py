@@ -166,7 +166,13 @@ def test_four_real_products_by_any_base_in_any_layout(base, gpu):
 
 
 # Rows, columns and steps whose lines are whole ones of a cache, in each layout; several tiles, and edges of all.
-BROUGHT = ("CCC", (137, 72, 40)), ("FFC", (72, 137, 24)), ("CFF", (75, 70, 24)), ("FCC", (72, 64, 37)), ("CCF", (9, 8, 16))
+BROUGHT = (
+    ("CCC", (137, 72, 40)),
+    ("FFC", (72, 137, 24)),
+    ("CFF", (75, 70, 24)),
+    ("FCC", (72, 64, 37)),
+    ("CCF", (9, 8, 16)),
+)
 
 
 def bring(patch):
@@ -200,7 +206,7 @@ def stems(size, **kind):
     """Return the kernels of a product around gpu-tensor-core."""
     problem = Problem(*size, **{"dtype": "complex128", **kind})
     plan = RUNGS["gpu-four-m"].plan(problem, detect()).override({"base": "gpu-tensor-core"})
-    m, n, k = size
+    _, n, k = size
     names = ("a", k), ("b", n), *((("c", n),) if problem.accumulate else ()), ("out", n)
     matrices = [Matrix(Place(name), ld) for name, ld in names]
     return [kernel.stem for kernel in RUNGS["gpu-four-m"].program(plan, *matrices).kernels()]

@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 
 from backends.gpu import four_m
@@ -16,13 +15,18 @@ from harness.proof.verify import verify
 pytestmark = pytest.mark.gpu
 
 # Several rounds of tiles, edges of all kinds, rows whose lines are whole ones of a cache in each layout.
-SIZES = {"CCC": (1003, 888, 72), "FFC": (1000, 901, 40), "CFF": (1001, 1111, 136), "FCC": (1008, 1200, 37), "CFC": (2000, 2000, 520)}
+SIZES = {
+    "CCC": (1003, 888, 72),
+    "FFC": (1000, 901, 40),
+    "CFF": (1001, 1111, 136),
+    "FCC": (1008, 1200, 37),
+    "CFC": (2000, 2000, 520),
+}
 
 
 @pytest.mark.parametrize("layout", SIZES)
 def test_four_products_joined_in_registers_are_right(layout, monkeypatch):
-    import cupy
-
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
     monkeypatch.setattr(four_m, "add_split", None)
     backend = registry.find("gpu-four-m")
     for conjugate, scalars in itertools.product(("", "a", "b", "ab"), ({}, {"accumulate": True, "beta": 0.5 - 1j})):

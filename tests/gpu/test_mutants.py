@@ -152,8 +152,14 @@ def complex_residues(patch):
 def complex_tiles(patch):
     install(patch)
     complex_products.bring(patch)
-    for size, layout, conjugate in (((137, 72, 40), "CCC", ""), ((72, 137, 24), "FFC", "a"), ((75, 137, 24), "CFC", "b")):
-        complex_products.call("gpu-four-m", size, base="gpu-tensor-core", dtype="complex128", layout=layout, conjugate=conjugate)
+    for size, layout, conjugate in (
+        ((137, 72, 40), "CCC", ""),
+        ((72, 137, 24), "FFC", "a"),
+        ((75, 137, 24), "CFC", "b"),
+    ):
+        complex_products.call(
+            "gpu-four-m", size, base="gpu-tensor-core", dtype="complex128", layout=layout, conjugate=conjugate
+        )
 
 
 def in_runs(patch):

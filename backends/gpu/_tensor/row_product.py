@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._complex.planes import ComplexProduct
+from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import LINE_BYTES, WIDE, add_padding
 from backends.gpu._program.operators import Form
 from backends.gpu._program.program import Matrix, Place, Product, Program
@@ -78,15 +78,17 @@ def add_double_product(
 
 
 def takes_complex(plan: Plan, product: ComplexProduct) -> bool:
-    """Return whether a kernel multiplies complex matrices as they lie, by the `plan` of the real product of their parts.
+    """Return whether complex matrices are multiplied as they lie, by the `plan` of the real product of their parts.
 
     Rows that begin within a line of 128 bytes would take a quarter longer than the passes that this spares.
     """
     problem, matrices = product.problem, (product.a, product.b)
     is_brought = plan.options.get("unit") == "tma" and int(plan.options.get("shares", 1)) == 1
     is_plain = not problem.is_mixed and problem.alpha is None
-    return is_brought and is_plain and all(
-        x.alignment % WIDE == 0 and x.ld * problem.dtype.itemsize % LINE_BYTES == 0 for x in matrices
+    return (
+        is_brought
+        and is_plain
+        and all(x.alignment % WIDE == 0 and x.ld * problem.dtype.itemsize % LINE_BYTES == 0 for x in matrices)
     )
 
 
