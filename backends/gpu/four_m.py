@@ -5,8 +5,8 @@
     join       D from the four products of each pair of vectors, and C                                    planes.cu
 
 Where the base is gpu-tensor-core, and the copy engine brings its tiles of float64, there are no passes: complex128 is
-read as it lies, and a thread joins the four products of an element in registers (tensor_core_f64_tma.cu). With alpha,
-with rows that begin within a line of a cache, and with ``join="passes"`` there are.
+read as it lies, and four products are two real ones of twice as many steps (tensor_core_c128.cu). With alpha, with rows
+that begin within a line of a cache, and with ``join="passes"`` there are.
 
 It is the 4m method of BLIS with its four products side by side. No term is computed twice, so a base with r operations
 a second makes as many complex ones, but for the passes over n^2 elements. alpha and conjugates cost nothing there.
@@ -20,7 +20,7 @@ from __future__ import annotations
 from backends.gpu._base.backend import GpuBackend, part_of
 from backends.gpu._complex.planes import ComplexProduct, add_begin, add_join, add_split, real_problem
 from backends.gpu._program.program import Matrix, Program
-from backends.gpu._tensor.row_product import add_complex_product, takes_complex
+from backends.gpu._tensor.row_product import add_complex_product, complex_plan
 from harness.composite import Composite
 from harness.machine import Machine, detect
 from harness.operands import Operands
@@ -82,9 +82,10 @@ class FourProducts(Composite, GpuBackend):
         real = real_problem(product.problem)
         base = part_of(self, self.find_base(plan.options["base"], real))
         part_plan = base.plan(real, detect())
-        if plan.choice("join", JOINS) == "registers" and takes_complex(part_plan, product):
+        at_once = complex_plan(part_plan, product) if plan.choice("join", JOINS) == "registers" else None
+        if at_once is not None:
             add_begin(program, product.problem, product.c, product.out)
-            add_complex_product(program, part_plan, product)
+            add_complex_product(program, at_once, product)
             return program
         planes = add_split(program, product)
         products = Matrix(program.reserve("products", real.m * real.n, real.dtype), real.n)

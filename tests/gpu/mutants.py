@@ -296,7 +296,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("c + (long long)index * (FETCHERS * BM * BN)", "c"),  # tiles in each other's place
     ),
     ("float64 that is brought, CFC", "tensor_core_f64_tma.cu"): (
-        ("STEPS_OF_B ? v + 2 : 2 * v + 1", "2 * v + 1"),  # steps of B
+        ("SECOND_ALONG_K ? v + 2 : 2 * v + 1", "2 * v + 1"),  # steps of B
         ("from_b[v] + half * half_of_b", "from_b[v]"),  # the second half of B
         ("warp_column + 2 * pair_of_b", "warp_column + 2 * g"),  # columns of C
     ),
@@ -306,24 +306,25 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("4 * t + 2 * v + j % 2", "2 * t + v + j % 2 * 8"),  # rows of C
     ),
     ("float64 that is brought, FFC", "tensor_core_f64_tma.cu"): (
-        ("across = place(2 * t + v, g)", "across = place(t + 4 * v, g)"),  # steps of A
+        ("place(2 * t + v, g));", "place(t + 4 * v, g));"),  # steps of A
     ),
-    ("complex that is brought", "tensor_core_f64_tma.cu boxes.cuh"): (
-        ("re[v] - A_SIGN * B_SIGN * im[v + 2]", "re[v] - im[v + 2]"),  # one conjugate
-        ("re[v] - A_SIGN * B_SIGN * im[v + 2]", "re[v] + A_SIGN * B_SIGN * im[v + 2]"),
-        ("B_SIGN * re[v + 2] + A_SIGN * im[v]", "re[v + 2] + A_SIGN * im[v]"),
-        ("B_SIGN * re[v + 2] + A_SIGN * im[v]", "B_SIGN * re[v + 2] + im[v]"),
-        ("*im = sums[i][j + 1]", "*im = sums[i][j]"),
-        ("if (i_of_c >= m / 2)", "if (i_of_c > m / 2)"),  # a row too many
-        ("n - j_of_c - i * 16);", "8);"),  # columns too many
-        ("(row + warp_row) / 2 + j * 4", "row / 2 + j * 4"),  # rows of another warp
-        ("j / 2 * lines_of_a", "0"),  # other rows of A
-        ("half * half_of_a", "0"),  # the second half of A
-        ("BN / PARTS * ROW_BYTES", "8 * ROW_BYTES"),  # the second half of B
+    ("complex128 that is brought", "tensor_core_c128.cu boxes.cuh"): (
+        ("lines[1] = B_SIGN * x.im", "lines[1] = x.im"),  # the conjugate of B
+        ("lines[2] = -A_SIGN * B_SIGN * x.im", "lines[2] = -B_SIGN * x.im"),  # of A
+        ("lines[2] = -A_SIGN * B_SIGN * x.im", "lines[2] = A_SIGN * B_SIGN * x.im"),
+        ("lines[3] = A_SIGN * x.re", "lines[3] = x.re"),
+        ("double* lines = of_b[i] + 4 * v", "double* lines = of_b[i]"),  # one step of B for two
+        ("of_a[j] + 2 * v", "of_a[j]"),
         ("along = place(g, 2 * t + v)", "along = place(g, t + 4 * v)"),  # steps of one operand
-        ("PARTS * p + half * BOX_COLUMNS, place.row / PARTS", "PARTS * p, place.row / PARTS"),
-        ("place.row / PARTS", "place.row"),
-        ("place.column / PARTS + rows", "place.column + rows"),
+        ("across = place(2 * t + v, g)", "across = place(t + 4 * v, g)"),
+        ("(piece ^ row % 8)", "piece"),  # pieces where they were
+        ("wait(ring.full + 8 * ring.stage, ring.parity);", ""),  # nobody waits for the bytes
+        ("j * 8 + 2 * t + v, j_of_c", "j * 8 + t + 4 * v, j_of_c"),  # rows of C
+        ("{sums[i][j][v], sums[i][j][v + 2]}", "{sums[i][j][v + 2], sums[i][j][v]}"),  # parts for one another
+        ("if (i_of_c >= m)", "if (i_of_c > m)"),  # a row too many
+        ("if (j_of_c + i * 8 >= n)", "if (j_of_c + i * 8 > n)"),  # a column too many
+        ("MAP_UNITS * p, place.row", "p, place.row"),  # steps that are parts
+        ("MAP_UNITS * (place.column + box * BOX_COLUMNS)", "place.column + box * BOX_COLUMNS"),
     ),
     ("parts of float32", "tf32.cuh split.cu"): (
         ("& KEPT);\n    low", ");\n    low"),
@@ -372,7 +373,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
     ),
     ("wgmma, CFC", "half_boxes.cuh boxes.cuh"): (
         # steps of B for columns
-        ("second, barrier, p, place.column + rows", "second, barrier, place.column + rows, p"),
+        ("second, barrier, MAP_UNITS * p, place.column + rows", "second, barrier, place.column + rows, p"),
         ("second + NEXT_STEPS<SECOND_ALONG_K> * p", "second"),  # the same steps of B
         ('FIRST_FLAG ", 0"', 'FIRST_FLAG ", 1"'),  # B along n
     ),

@@ -9,7 +9,7 @@ from backends.gpu import four_m
 from backends.gpu._base import backend as gpu_backend
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._residues.moduli import root_of, table
-from backends.gpu._tensor import residue_product
+from backends.gpu._tensor import residue_product, row_product
 from backends.gpu._tensor.residue_product import SPLIT_MODULI
 from harness import gemm, hemv, herk
 from harness.api.arrays import kind_of
@@ -27,7 +27,7 @@ from harness.tuning.gpu import tensor_cores, thin_tensor_cores
 from tests.api.test_in_place import check as check_in_place
 from tests.gpu.host_gpu import install
 from tests.gpu.host_kernels import BY_THE_SHIM
-from tests.gpu.on_cpu import RUNGS
+from tests.gpu.on_cpu import RUNGS, check_resources, matrices, needs_nvrtc
 from tests.gpu.residue_products import ByteProducts, compute
 
 pytestmark = BY_THE_SHIM
@@ -176,7 +176,8 @@ BROUGHT = (
 
 
 def bring(patch):
-    """Let the copy engine bring tiles of float64 for products of any size."""
+    """Let the copy engine bring tiles for products of any size."""
+    patch.setattr(row_product, "is_busy", lambda *_: True)
     patch.setattr(tensor_cores, "suits_hopper", lambda *_: True)
     patch.setattr(thin_tensor_cores, "thin_choice", lambda *_, **__: None)
 
@@ -187,7 +188,7 @@ def brought(gpu, monkeypatch):
 
 
 @pytest.mark.parametrize(("layout", "size"), BROUGHT)
-def test_four_products_are_joined_in_registers(layout, size, brought, monkeypatch):
+def test_complex_numbers_are_multiplied_as_they_lie(layout, size, brought, monkeypatch):
     backend = RUNGS["gpu-four-m"]
     for conjugate, scalars in itertools.product(
         ("", "a", "b", "ab"), ({}, {"accumulate": True}, {"accumulate": True, "beta": -0.5j})
@@ -202,23 +203,32 @@ def test_four_products_are_joined_in_registers(layout, size, brought, monkeypatc
         np.testing.assert_allclose(joined, prepare(backend, plan, operands).run_once(), rtol=1e-12, atol=1e-12)
 
 
-def stems(size, **kind):
-    """Return the kernels of a product around gpu-tensor-core."""
+def program(size, **kind):
+    """Return the launches of a product around gpu-tensor-core."""
     problem = Problem(*size, **{"dtype": "complex128", **kind})
     plan = RUNGS["gpu-four-m"].plan(problem, detect()).override({"base": "gpu-tensor-core"})
-    _, n, k = size
-    names = ("a", k), ("b", n), *((("c", n),) if problem.accumulate else ()), ("out", n)
-    matrices = [Matrix(Place(name), ld) for name, ld in names]
-    return [kernel.stem for kernel in RUNGS["gpu-four-m"].program(plan, *matrices).kernels()]
+    return RUNGS["gpu-four-m"].program(plan, *matrices(problem))
+
+
+def stems(size, **kind):
+    return [kernel.stem for kernel in program(size, **kind).kernels()]
 
 
 def test_passes_are_for_what_is_not_read_as_it_lies(brought):
-    assert stems((9, 16, 24)) == ["tensor_core_f64_tma"]
-    assert stems((9, 16, 24), accumulate=True) == ["planes", "tensor_core_f64_tma"]
+    assert stems((9, 16, 24)) == ["tensor_core_c128"]
+    assert stems((9, 16, 24), accumulate=True) == ["planes", "tensor_core_c128"]
     for other in ({"alpha": 2j}, {"operand_dtype": "complex64"}, {"dtype": "complex64"}):
         assert stems((9, 16, 24), **other)[0] == stems((9, 16, 24), **other)[-1] == "planes"
     for size in ((9, 16, 25), (9, 17, 24)):
         assert stems(size) == ["planes", "tensor_core_f64_tma", "planes"]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("layout", ("CCC", "FFC", "CFC", "FCC"))
+def test_the_kernel_that_reads_complex_numbers_does_not_spill(layout, gpu):
+    of_whole_tiles = program((4096, 4096, 4096), layout=layout, conjugate="a")
+    assert [kernel.stem for kernel in of_whole_tiles.kernels()] == ["tensor_core_c128"]
+    check_resources(of_whole_tiles)
 
 
 def test_scratch_of_a_base_that_begins_as_zeros_does_so_in_the_whole_program(gpu):

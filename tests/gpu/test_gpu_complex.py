@@ -25,7 +25,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("layout", SIZES)
-def test_four_products_joined_in_registers_are_right(layout, monkeypatch):
+def test_complex_numbers_are_multiplied_as_they_lie(layout, monkeypatch):
     cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
     monkeypatch.setattr(four_m, "add_split", None)
     backend = registry.find("gpu-four-m")

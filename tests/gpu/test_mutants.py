@@ -236,7 +236,7 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
         )
         for order in ("CFC", "FCC", "FFC")
     },
-    "complex that is brought": complex_tiles,
+    "complex128 that is brought": complex_tiles,
     "parts of float32": lambda _: split_parts(),
     "float32 by parts": lambda _: tensor.compute_by_wgmma((140, 131, 70), "float32"),
     "wgmma": lambda _: tensor.compute_by_wgmma((300, 131, 200), alpha=3.0, group=1),

@@ -6,11 +6,10 @@
 //                                   0  along its side of C: boxes of BOX_COLUMNS of it and BK rows side by side, the last of
 //                                      them maybe used in part
 //
-//   PARTS   2: complex numbers, real lines of C in pairs: a row along k has a box for each half of the steps, of half as many rows.
-//           By its side such an operand lies as real numbers do
+//   MAP_UNITS   elements of a tensor map that an element consists of, as a complex number of two
 //
-// Not defined, A comes first, B second, both lie by rows, and PARTS is 1. Defined before this file: BK, BOX_COLUMNS (128 bytes of
-// them).
+// Not defined, A comes first, B second, both lie by rows, and an element is one. Defined before this file: BK, BOX_COLUMNS (128 bytes
+// of them).
 // Source: PTX ISA, cp.async.bulk.tensor.
 #pragma once
 #include "layers.cuh"
@@ -23,43 +22,38 @@
 #define SECOND_ALONG_K 0
 #endif
 
-#ifndef PARTS
-#define PARTS 1
+#ifndef MAP_UNITS
+#define MAP_UNITS 1
 #endif
 
 constexpr int BOX = BK * 128, BOXES_FIRST = (BM + BOX_COLUMNS - 1) / BOX_COLUMNS, BOXES = (BN + BOX_COLUMNS - 1) / BOX_COLUMNS;
 constexpr int BYTES_FIRST = FIRST_ALONG_K ? BM * 128 : BOXES_FIRST * BOX, BYTES_SECOND = SECOND_ALONG_K ? BN * 128 : BOXES * BOX;
 constexpr int BYTES = BYTES_FIRST + BYTES_SECOND;
 // What the second operand can be cut into: pieces of 8 rows, whose 16-byte pieces are permuted, or boxes.
-constexpr bool IN_TURNS = (SECOND_ALONG_K ? BN / PARTS / 8 : BOXES) % FETCHERS != 0;
+constexpr bool IN_TURNS = (SECOND_ALONG_K ? BN / 8 : BOXES) % FETCHERS != 0;
 constexpr int CUTS = IN_TURNS ? 1 : FETCHERS;
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* first, const TensorMap* second, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
 {
     if (FIRST_ALONG_K) {
-#pragma unroll
-        for (int half = 0; half < PARTS; ++half)
-            copy_box(to + half * (BM / PARTS * 128), first, barrier, PARTS * p + half * BOX_COLUMNS, place.row / PARTS);
+        copy_box(to, first, barrier, MAP_UNITS * p, place.row);
     } else {
-#pragma unroll
+#pragma unroll(BOXES_FIRST > 8 ? 4 : BOXES_FIRST)  // the addresses of 16 would not fit the registers of the producer
         for (int box = 0; box < BOXES_FIRST; ++box)
-            copy_box(to + box * BOX, first, barrier, place.row + box * BOX_COLUMNS, p);
+            copy_box(to + box * BOX, first, barrier, MAP_UNITS * (place.row + box * BOX_COLUMNS), p);
     }
     to += BYTES_FIRST;
     if (IN_TURNS && p / BK % FETCHERS != rank) return;
     const int part = IN_TURNS ? 0 : rank;
     if (SECOND_ALONG_K) {
-        const int rows = BN / PARTS / CUTS * part;
-#pragma unroll
-        for (int half = 0; half < PARTS; ++half)
-            copy_box_to_all(to + (half * (BN / PARTS) + rows) * 128, second, barrier, PARTS * p + half * BOX_COLUMNS,
-                            place.column / PARTS + rows);
+        const int rows = BN / CUTS * part;
+        copy_box_to_all(to + rows * 128, second, barrier, MAP_UNITS * p, place.column + rows);
     } else {
 #pragma unroll
         for (int iteration = 0; iteration < BOXES / CUTS; ++iteration) {
             const int box = part * (BOXES / CUTS) + iteration;
-            copy_box_to_all(to + box * BOX, second, barrier, place.column + box * BOX_COLUMNS, p);
+            copy_box_to_all(to + box * BOX, second, barrier, MAP_UNITS * (place.column + box * BOX_COLUMNS), p);
         }
     }
 }

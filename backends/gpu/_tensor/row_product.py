@@ -1,15 +1,17 @@
-"""Products of A and B that the copy engine of Hopper reads, by rows or by columns: float64, float16 and bfloat16.
+"""Products of A and B that the copy engine of Hopper reads, by rows or by columns: float64, complex128 and 16 bits.
 
 A C of few rows in 16 bits is computed transposed, by tiles as low as it is (tensor_core_half_flat.cu).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from backends.gpu._complex.planes import ComplexProduct
+from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import LINE_BYTES, WIDE, add_padding
 from backends.gpu._program.operators import Form
@@ -20,15 +22,21 @@ from harness.dtypes import TABLE, dtype_name
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import (
+    COMPLEX_TILES,
+    COMPLEX_WARPS,
     DOUBLE_WARPS,
     FLAT_COLUMNS,
     FLAT_ROWS,
     HALF_ROWS,
+    HOPPER_DEPTH,
     STAGE_STEPS,
     TILE_COLUMNS,
+    count,
+    is_busy,
 )
 
 _DOUBLE = TmaKernel("tensor_core_f64_tma", STAGE_STEPS["float64"], TILE_COLUMNS["float64"], warps=DOUBLE_WARPS)
+_COMPLEX = TmaKernel("tensor_core_c128", 8, (COMPLEX_TILES.bn,), warps=COMPLEX_WARPS, room=0)
 _BOX_COLUMNS = 64  # of 16-bit elements
 _PERMUTED_ROWS = 8  # rows of boxes along k come in so many
 _HALF = TmaKernel(
@@ -46,30 +54,17 @@ _FLAT = TmaKernel(
 
 
 def add_double_product(
-    program: Program,
-    plan: Plan,
-    product: Product,
-    depth: int,
-    *,
-    unless: Place | None = None,
-    conjugate: str | None = None,
+    program: Program, plan: Plan, product: Product, depth: int, *, unless: Place | None = None
 ) -> None:
     """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k; what is not aligned is copied.
 
     The kernel computes unless the int32 at `unless`, in the memory of the GPU, is then another number than 0.
-
-    If `conjugate` is given, A, B and C are complex and fit `takes_complex`, and those that it names are conjugated. The
-    sizes and leading dimensions of `product` then count parts, as does the problem of `plan`.
     """
     macros = {"WM": plan.launch.wm, "WN": plan.launch.wn, "K_STEP": depth}
     if unless is not None:
         macros["UNLESS"] = 1
-    parts = 1 if conjugate is None else 2
-    if conjugate is None:
-        product = add_padding(program, product, plan.problem.input_dtype)
-    else:
-        macros |= {"PARTS": parts, **{f"{x.upper()}_SIGN": -1 if x in conjugate else 1 for x in "ab"}}
-    a, b = (x._replace(parts=parts) for x in _operands(plan.launch, product))
+    product = add_padding(program, product, plan.problem.input_dtype)
+    a, b = _operands(plan.launch, product)
     cluster = int(plan.options["cluster"])
     maps = a.map("float64", _DOUBLE.bk), b.map("float64", _DOUBLE.bk, cluster)
     macros |= _orders(a, b)
@@ -77,26 +72,31 @@ def add_double_product(
     add_tma(program, plan, _DOUBLE, as_defines(macros), maps, product, steps=product.k)
 
 
-def takes_complex(plan: Plan, product: ComplexProduct) -> bool:
-    """Return whether complex matrices are multiplied as they lie, by the `plan` of the real product of their parts.
+def complex_plan(real: Plan, product: ComplexProduct) -> Plan | None:
+    """Return the plan of complex128 matrices that are multiplied as they lie, from that of their real product.
 
-    Rows that begin within a line of 128 bytes would take a quarter longer than the passes that this spares.
+    None if there are too few tiles, or if A or B is not read so: then the passes of planes.cu pay. Rows that begin
+    within a line of 128 bytes would take a quarter longer.
     """
-    problem, matrices = product.problem, (product.a, product.b)
-    is_brought = plan.options.get("unit") == "tma" and int(plan.options.get("shares", 1)) == 1
-    is_plain = not problem.is_mixed and problem.alpha is None
-    return (
-        is_brought
-        and is_plain
-        and all(x.alignment % WIDE == 0 and x.ld * problem.dtype.itemsize % LINE_BYTES == 0 for x in matrices)
-    )
+    problem, matrices = product.problem, (product.a, product.b, product.out)
+    lds = [x.ld * problem.dtype.itemsize % LINE_BYTES == 0 for x in matrices[:2]]
+    if problem.is_mixed or problem.alpha is not None or real.options.get("unit") != "tma" or not all(lds):
+        return None
+    if any(x.alignment % WIDE for x in matrices) or not is_busy(count(problem, COMPLEX_TILES), device.planned()):
+        return None
+    return dataclasses.replace(real, problem=problem, launch=COMPLEX_TILES)
 
 
 def add_complex_product(program: Program, plan: Plan, product: ComplexProduct) -> None:
-    """Add ``out := [out +] a b`` of complex128 matrices that `takes_complex` allows, with C in out already."""
-    problem, (a, b, out) = product.problem, (x._replace(ld=2 * x.ld) for x in (product.a, product.b, product.out))
-    parts = Product(a, b, out, 2 * problem.m, 2 * problem.n, problem.k, Form.ANY, problem.accumulate, a.place)
-    add_double_product(program, plan, parts, int(plan.options["depth"]), conjugate=problem.conjugate)
+    """Add ``out := [out +] a b`` in complex128, of matrices that `complex_plan` takes; C is in `out` already."""
+    problem, launch = product.problem, plan.launch
+    signs = {f"{x.upper()}_SIGN": -1 if x in problem.conjugate else 1 for x in "ab"}
+    macros = {"WM": launch.wm, "WN": launch.wn, "K_STEP": HOPPER_DEPTH, **signs}
+    sizes = problem.m, problem.n, problem.k
+    whole = Product(product.a, product.b, product.out, *sizes, Form.ANY, problem.accumulate, product.a.place)
+    a, b = (x._replace(parts=2) for x in _operands(launch, whole))
+    maps = a.map("float64", _COMPLEX.bk), b.map("float64", _COMPLEX.bk, int(plan.options["cluster"]))
+    add_tma(program, plan, _COMPLEX, as_defines(macros | _orders(a, b)), maps, whole, steps=problem.k)
 
 
 def add_half_product(program: Program, plan: Plan, product: Product) -> None:
@@ -135,16 +135,15 @@ class _Operand(NamedTuple):
     k: int
     tile: int
     along_k: bool
-    parts: int = 1  # real numbers of an element, which `side` and the leading dimension count
+    parts: int = 1  # elements of a map that a number consists of
 
     def map(self, dtype: str, bk: int, cluster: int = 1) -> TensorMap:
         """Return its boxes: rows along k, which the blocks of a cluster divide among them, or columns of the side."""
-        x, columns = self.matrix, ROW_BYTES // TABLE[dtype].itemsize
+        x, columns, parts = self.matrix, ROW_BYTES // TABLE[dtype].itemsize, self.parts
         if self.along_k:
-            rows, box = self.side // self.parts, self.tile // self.parts
-            cuts = 1 if box // _PERMUTED_ROWS % cluster else cluster
-            return TensorMap(x.place, rows, self.parts * self.k, x.ld, box // cuts, bk, dtype)
-        return TensorMap(x.place, self.k, self.side, x.ld, bk, columns, dtype)
+            cuts = 1 if self.tile // _PERMUTED_ROWS % cluster else cluster
+            return TensorMap(x.place, self.side, parts * self.k, parts * x.ld, self.tile // cuts, columns, dtype)
+        return TensorMap(x.place, self.k, parts * self.side, parts * x.ld, bk, columns, dtype)
 
 
 def _operands(launch: Launch, product: Product) -> tuple[_Operand, _Operand]:

@@ -13,18 +13,10 @@
 //
 // so that eight lanes read 128 bytes of different banks: the swizzle permutes pieces of 16 bytes by the row's number.
 //
-// PARTS 2: A, B and C are complex, the real and the imaginary part of a number beside each other. m and n count real lines, two
-// a row of A or column of B; the tile has as many. Whatever lies along k, 16 bytes are one number, so that every operand is read
-// as one along its side is: columns 2 g, 2 g + 1 are the parts of column g. A thread then has all four real products of each of
-// its elements of C, and joins them:
-//
-//   re = A_re B_re - A_im B_im        im = A_re B_im + A_im B_re        a conjugate changes the sign of its imaginary parts
-//
 //   WM, WN      rows and columns of C of a warp, 32 x 64 or 64 x 32
 //   K_STEP      steps of k of an instruction: 4, 8 or 16
 //   WIDTH       elements of C that are stored at once, 2 where its rows allow
 //   ACCUMULATE  1: C := C + A B
-//   A_SIGN, B_SIGN  with PARTS 2, -1: the operand is conjugated
 //   UNLESS      defined: computed only if an integer in GPU memory is 0 (product.py of _residues)
 //
 // Loops, roles and edges: tma_tile.cuh. Source: PTX ISA, mma.m16n8k4, k8, k16 .f64.
@@ -39,8 +31,6 @@ constexpr int ARRIVALS = 8;  // of the warps
 #include "mma_intrinsics.cuh"
 
 constexpr int MI = WN / 16, NI = WM / 8;  // the instruction's rows are columns of C
-// Whether 16 bytes of an operand are two steps of k, and not two real lines of C.
-constexpr bool STEPS_OF_A = FIRST_ALONG_K && PARTS == 1, STEPS_OF_B = SECOND_ALONG_K && PARTS == 1;
 static_assert(WM * WN * ARRIVALS == BM * BN && WM % 16 == 0 && WN % 16 == 0, "eight warps cut the tile evenly");
 
 struct alignas(16) Pair {
@@ -71,23 +61,17 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
 {
     const int warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
-    const int row_of_a = g / 2 + g % 2 * 4, pair_of_b = STEPS_OF_B ? g / 4 * 4 + g % 2 * 2 + g / 2 % 2 : g;
-    const unsigned char* tile_a = memory + warp_row / (FIRST_ALONG_K ? PARTS : 1) * ROW_BYTES;
-    const unsigned char* tile_b = memory + BYTES_FIRST + warp_column / (SECOND_ALONG_K ? PARTS : 1) * ROW_BYTES;
+    const int row_of_a = g / 2 + g % 2 * 4, pair_of_b = SECOND_ALONG_K ? g / 4 * 4 + g % 2 * 2 + g / 2 % 2 : g;
+    const unsigned char* tile_a = memory + warp_row * ROW_BYTES;
+    const unsigned char* tile_b = memory + BYTES_FIRST + warp_column / BOX_COLUMNS * BOX;
     // Of A for each half of the steps, or of two steps; of B for two columns, or of two steps
     const unsigned char *from_a[2], *from_b[2];
 #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const int across = place(2 * t + v, g), along = place(g, 2 * t + v);  // of a number, or of two lines
-        from_a[v] = tile_a + (STEPS_OF_A ? place(row_of_a, t + 4 * v) : FIRST_ALONG_K ? along : across);
-        from_b[v] = tile_b + (STEPS_OF_B ? place(2 * pair_of_b + v, t) : SECOND_ALONG_K ? along : across);
+        from_a[v] = tile_a + (FIRST_ALONG_K ? place(row_of_a, t + 4 * v) : place(2 * t + v, g));
+        from_b[v] = tile_b + (SECOND_ALONG_K ? place(2 * pair_of_b + v, t) : place(2 * t + v, g));
     }
-    // The other half of the steps, and 16 real lines on.
-    const int half_of_a = FIRST_ALONG_K ? BM / PARTS * ROW_BYTES : 8 * ROW_BYTES, lines_of_a = FIRST_ALONG_K ? 8 * ROW_BYTES : BOX;
-    const int half_of_b = STEPS_OF_B       ? place(2 * pair_of_b, t + 4) - place(2 * pair_of_b, t)
-                          : SECOND_ALONG_K ? BN / PARTS * ROW_BYTES
-                                           : 8 * ROW_BYTES;
-    const int lines_of_b = SECOND_ALONG_K ? 16 / PARTS * ROW_BYTES : BOX;
+    const int half_of_b = SECOND_ALONG_K ? place(2 * pair_of_b, t + 4) - place(2 * pair_of_b, t) : 8 * ROW_BYTES;
     double sums[MI][NI][4] = {};
     auto leave = [&](int stage) {
         end_reads();
@@ -107,11 +91,11 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
             for (int i = 0; i < MI; ++i)
 #pragma unroll
                 for (int v = 0; v < 2; ++v) {
-                    const Pair x = *(const Pair*)(from_b[v] + half * half_of_b + stage + i * lines_of_b);
-                    of_b[i][4 * half + (STEPS_OF_B ? v : 2 * v)] = x.x;
-                    of_b[i][4 * half + (STEPS_OF_B ? v + 2 : 2 * v + 1)] = x.y;
+                    const Pair x = *(const Pair*)(from_b[v] + half * half_of_b + stage + i * BOX);
+                    of_b[i][4 * half + (SECOND_ALONG_K ? v : 2 * v)] = x.x;
+                    of_b[i][4 * half + (SECOND_ALONG_K ? v + 2 : 2 * v + 1)] = x.y;
                 }
-#if FIRST_ALONG_K && PARTS == 1
+#if FIRST_ALONG_K
 #pragma unroll
             for (int j = 0; j < NI; ++j)
                 *(Pair*)(of_a[j] + 2 * half) = *(const Pair*)(from_a[half] + stage + j * 8 * ROW_BYTES);
@@ -120,7 +104,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
             for (int j = 0; j < NI; j += 2)
 #pragma unroll
                 for (int v = 0; v < 2; ++v) {
-                    const Pair x = *(const Pair*)(from_a[v] + stage + j / 2 * lines_of_a + half * half_of_a);
+                    const Pair x = *(const Pair*)(from_a[v] + stage + j / 2 * BOX + half * 8 * ROW_BYTES);
                     of_a[j][2 * half + v] = x.x, of_a[j + 1][2 * half + v] = x.y;
                 }
 #endif
@@ -139,22 +123,6 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
     }
     leave(before);
     const auto [row, column, layer] = locate(index, m, n);
-#if PARTS == 2
-#pragma unroll
-    for (int j = 0; j < NI; j += 2)
-#pragma unroll
-        for (int v = 0; v < 2; ++v) {
-            const int i_of_c = (row + warp_row) / 2 + j * 4 + 2 * t + v, j_of_c = column + warp_column + 2 * g;
-            if (i_of_c >= m / 2) continue;
-            double* to = c + (long long)i_of_c * ldc + j_of_c;
-#pragma unroll
-            for (int i = 0; i < MI; ++i) {
-                const double *re = sums[i][j], *im = sums[i][j + 1];  // of A, times both parts of B
-                store_pair(to + i * 16, re[v] - A_SIGN * B_SIGN * im[v + 2], B_SIGN * re[v + 2] + A_SIGN * im[v],
-                           n - j_of_c - i * 16);
-            }
-        }
-#else
 #pragma unroll
     for (int j = 0; j < NI; ++j)
 #pragma unroll
@@ -168,5 +136,4 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
             for (int i = 0; i < MI; ++i)
                 store_pair(to + i * 16, sums[i][j][v], sums[i][j][v + 2], end - j_of_c - i * 16);
         }
-#endif
 }

@@ -88,6 +88,9 @@ HOPPER_TILES = {
     "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
     "bool": Launch(bm=128, bn=256, bk=32, tm=8, tn=16, stages=4),
 }
+# Tiles of complex128, in complex rows, columns and steps, and rows and columns of a warp.
+COMPLEX_TILES = Launch(bm=128, bn=64, bk=8, wm=32, wn=32, tm=8, tn=4, stages=8)
+COMPLEX_WARPS = ((32, 32), (64, 16))
 HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16

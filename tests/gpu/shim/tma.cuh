@@ -36,7 +36,7 @@ struct Run {
 struct Barrier {
     int expected, pending, parity;
     long long bytes;
-    Box boxes[16];
+    Box boxes[32];
     int box_count;
     Run runs[32];
     int run_count;
@@ -143,7 +143,7 @@ inline void await_stores() {}
 inline void copy_box(unsigned to, const TensorMap* from, unsigned barrier, int column, int row, int layer = -1)
 {
     shim::Barrier& it = shim::barrier_at(barrier);
-    if (it.box_count == 16) shim::fail("the shim has no room for more copies");
+    if (it.box_count == 32) shim::fail("the shim has no room for more copies");
     if ((layer >= 0) != (from->layers > 0) || layer >= (int)from->layers) shim::fail("a map has no such layer");
     it.boxes[it.box_count++] = {from, to, column, row, layer < 0 ? 0 : layer};
 }
