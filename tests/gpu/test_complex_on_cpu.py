@@ -177,7 +177,7 @@ BROUGHT = (
 
 def bring(patch):
     """Let the copy engine bring tiles for products of any size."""
-    patch.setattr(row_product, "is_busy", lambda *_: True)
+    patch.setattr(row_product, "reads_complex", lambda *_: True)
     patch.setattr(tensor_cores, "suits_hopper", lambda *_: True)
     patch.setattr(thin_tensor_cores, "thin_choice", lambda *_, **__: None)
 
@@ -229,6 +229,11 @@ def test_the_kernel_that_reads_complex_numbers_does_not_spill(layout, gpu):
     of_whole_tiles = program((4096, 4096, 4096), layout=layout, conjugate="a")
     assert [kernel.stem for kernel in of_whole_tiles.kernels()] == ["tensor_core_c128"]
     check_resources(of_whole_tiles)
+
+
+def test_a_round_of_tiles_with_little_to_do_is_spared(gpu):
+    for n, is_read in ((1024, True), (2048, True), (4096, True), (1536, False), (2056, False), (512, False)):
+        assert (stems((n, n, n))[-1] == "tensor_core_c128") == is_read
 
 
 def test_scratch_of_a_base_that_begins_as_zeros_does_so_in_the_whole_program(gpu):

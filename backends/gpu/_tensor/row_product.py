@@ -23,7 +23,6 @@ from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import (
     COMPLEX_TILES,
-    COMPLEX_WARPS,
     DOUBLE_WARPS,
     FLAT_COLUMNS,
     FLAT_ROWS,
@@ -31,12 +30,11 @@ from harness.tuning.gpu.tensor_cores import (
     HOPPER_DEPTH,
     STAGE_STEPS,
     TILE_COLUMNS,
-    count,
-    is_busy,
+    reads_complex,
 )
 
 _DOUBLE = TmaKernel("tensor_core_f64_tma", STAGE_STEPS["float64"], TILE_COLUMNS["float64"], warps=DOUBLE_WARPS)
-_COMPLEX = TmaKernel("tensor_core_c128", 8, (COMPLEX_TILES.bn,), warps=COMPLEX_WARPS, room=0)
+_COMPLEX = TmaKernel("tensor_core_c128", STAGE_STEPS["complex128"], TILE_COLUMNS["complex128"], room=0)
 _BOX_COLUMNS = 64  # of 16-bit elements
 _PERMUTED_ROWS = 8  # rows of boxes along k come in so many
 _HALF = TmaKernel(
@@ -75,14 +73,14 @@ def add_double_product(
 def complex_plan(real: Plan, product: ComplexProduct) -> Plan | None:
     """Return the plan of complex128 matrices that are multiplied as they lie, from that of their real product.
 
-    None if there are too few tiles, or if A or B is not read so: then the passes of planes.cu pay. Rows that begin
-    within a line of 128 bytes would take a quarter longer.
+    None if A or B is not read so, or if the last round of tiles would have little to do: then the passes of planes.cu
+    pay. Rows that begin within a line of 128 bytes would take a quarter longer.
     """
     problem, matrices = product.problem, (product.a, product.b, product.out)
     lds = [x.ld * problem.dtype.itemsize % LINE_BYTES == 0 for x in matrices[:2]]
     if problem.is_mixed or problem.alpha is not None or real.options.get("unit") != "tma" or not all(lds):
         return None
-    if any(x.alignment % WIDE for x in matrices) or not is_busy(count(problem, COMPLEX_TILES), device.planned()):
+    if any(x.alignment % WIDE for x in matrices) or not reads_complex(problem, real.problem, device.planned()):
         return None
     return dataclasses.replace(real, problem=problem, launch=COMPLEX_TILES)
 

@@ -14,7 +14,7 @@
 // are 8 lines of C by 8 steps. With lane = 4 g + t, of each 8 x 8 it reads line g at steps 2 t, 2 t + 1, and has column g of C in rows
 // 2 t, 2 t + 1. The swizzle permutes pieces of 16 bytes by the row's number, so that eight lanes read different banks.
 //
-//   WM, WN      rows and columns of C of a warp, 32 x 32 or 64 x 16
+//   WM, WN      rows and columns of C of a warp, 64 x 16: with 32 x 32 half as many more numbers of B are made
 //   K_STEP      real steps of an instruction: 16
 //   ACCUMULATE  1: C := C + A B
 //   A_SIGN, B_SIGN  -1: the operand is conjugated
@@ -29,7 +29,7 @@ struct alignas(16) Number {
 typedef Number Result;
 
 constexpr int BK = 8, BOX_COLUMNS = 8;
-constexpr int ARRIVALS = 8;  // of the warps
+constexpr int ARRIVALS = BM / 16;  // of the warps
 
 #define MAP_UNITS 2
 #include "boxes.cuh"
@@ -37,7 +37,7 @@ constexpr int ARRIVALS = 8;  // of the warps
 #include "mma_intrinsics.cuh"
 
 constexpr int MI = WN / 8, NI = WM / 8;  // the instruction's rows are columns of C
-static_assert(WM * WN * ARRIVALS == BM * BN && WM % 8 == 0 && WN % 8 == 0, "eight warps cut the tile evenly");
+static_assert(WM * WN * ARRIVALS == BM * BN && WM % 8 == 0 && WN % 8 == 0, "the warps cut the tile evenly");
 
 __device__ __forceinline__ bool is_chosen(const float*) { return true; }
 

@@ -88,9 +88,10 @@ HOPPER_TILES = {
     "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
     "bool": Launch(bm=128, bn=256, bk=32, tm=8, tn=16, stages=4),
 }
-# Tiles of complex128, in complex rows, columns and steps, and rows and columns of a warp.
-COMPLEX_TILES = Launch(bm=128, bn=64, bk=8, wm=32, wn=32, tm=8, tn=4, stages=8)
-COMPLEX_WARPS = ((32, 32), (64, 16))
+# Tiles of complex128, in complex rows, columns and steps. They may take so many times the rounds of the real tiles, of
+# which each is half as much work: the passes that they spare take as long.
+COMPLEX_TILES = Launch(bm=128, bn=64, bk=8, wm=64, wn=16, tm=8, tn=4, stages=8)
+SPARED = 1.05
 HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
@@ -110,9 +111,10 @@ WARPS_BY_COLUMNS = {"wm": 64, "wn": 32}
 # Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
 TILE_ROWS, HALF_ROWS = 128, (64, 128)
 FLAT_ROWS, FLAT_COLUMNS = (8, 16, 24, 32, 40, 48, 80, 96), (64, 128, 192, 256)
-STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
+STAGE_STEPS = {"complex128": 8, "float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
 # Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
 TILE_COLUMNS = {
+    "complex128": (64,),
     "float64": (128,),
     "float32": (128,),
     "float16": (8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256),
@@ -188,6 +190,12 @@ def rounds(problem: Problem, launch: Launch, lines: int, device: Device) -> int:
     m, n = without_edges(problem.m, problem.n, launch, lines)
     tiles = count_tiles(m, n, launch.bm, launch.bn, triangle=problem.triangle == "d")
     return -(-tiles // device.multiprocessors)
+
+
+def reads_complex(problem: Problem, real: Problem, device: Device) -> bool:
+    """Return whether complex128 is multiplied as it lies, and not as the `real` product of planes."""
+    of_planes = rounds(real, HOPPER_TILES["float64"], 0, device)
+    return 2 * rounds(problem, COMPLEX_TILES, 0, device) <= SPARED * of_planes
 
 
 def without_edges(m: int, n: int, launch: Launch, lines: int) -> tuple[int, int]:
