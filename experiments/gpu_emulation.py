@@ -73,7 +73,7 @@ EXPERIMENT = Experiment(
                 "where": {"family": NORMAL, "device": "gpu", "dtype": ["complex128", "complex64"]},
                 "panels": ["dtype"],
                 "subject": "gpu-ozaki",
-                "place": "n",
+                "place": ["dtype", "n"],
                 "finding": "speed",
             },
             prominence=80,

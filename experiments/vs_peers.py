@@ -24,6 +24,7 @@ ORDINARY = {
 }
 # Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes show the same.
 OTHER = (257, 512)
+INTEGERS = ("int64", "int8")  # exact, modulo 2^bits
 COMPLEX = {
     "smoke": ((), ()),
     "quick": (("complex128",), (65, 257, 512)),
@@ -34,8 +35,12 @@ OTHERS = {
     "quick": (
         ("min_plus", "float64", OTHER),
         ("max_times", "float64", OTHER[:1]),
+        ("plus_times", "int64", OTHER[:1]),
     ),
-    "full": tuple((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
+    "full": (
+        *((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
+        *(("plus_times", dtype, OTHER) for dtype in INTEGERS),
+    ),
 }
 # Presets that also measure all threads, and their sizes. Most peers of the other products use one thread. A few minutes
 # decide nothing where others use the cores, too.
@@ -118,6 +123,19 @@ def _figures() -> tuple[Figure, ...]:
                 "over": "library",
             },
             prominence=88,
+        ),
+        Figure(
+            "vs_peers_integers",
+            "strip",
+            f"{title}, exact products of integers, one thread",
+            {
+                **ALIKE,
+                "merged": True,
+                "where": {"semiring": "plus_times", "dtype": [*INTEGERS, "int32"], **one},
+                "finding": "speed",
+                "over": "library",
+            },
+            prominence=60,
         ),
     )
 
