@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("jinja2")
 
 from harness.catalogue import load_all
-from harness.page import recorded
+from harness.page import cards, recorded
 from tests._support import browser
 
 H200 = "intel-r-xeon-r-processor-16-cores-nvidia-h200"
@@ -75,6 +75,22 @@ def test_every_chart_is_drawn_when_it_is_seen(tab):
     for name in ("roofline", "weak-plot", "spread-plot"):
         see(tab, name)
         tab.until(f"document.querySelector('#{name} svg')")
+
+
+def test_a_card_has_one_bold_number_at_most(tab):
+    bold = tab.value(
+        "[...document.querySelectorAll('.card')].map((card) => [...card.querySelectorAll('*')].filter((one) =>"
+        " getComputedStyle(one).fontWeight >= 600 && /[0-9]/.test(one.textContent)).length)"
+    )
+    assert set(bold) == {0, 1}
+
+
+def test_every_word_of_confidence_has_a_sign_of_its_own(tab):
+    signs = tab.value(
+        "[...document.querySelectorAll('.words dt')].map((one) => getComputedStyle(one, '::before')).map((style) =>"
+        " [style.borderRadius, style.transform, style.backgroundColor, style.backgroundImage].join(' '))"
+    )
+    assert len(set(signs)) == len(signs) == len(cards.CONFIDENCE)
 
 
 def test_the_chart_follows_the_address_and_the_address_the_choice(tab, path):

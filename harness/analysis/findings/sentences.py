@@ -155,15 +155,16 @@ class Finding:
 
     @property
     def headline(self) -> tuple[str, str]:
-        """The number, with its interval if it is of one cell, and what it means."""
-        number, place = self._number()
+        """The number as the sentence has it, "1.04 times", and its interval if it is of one cell: "[1.02, 1.06]"."""
         if self.plain:
-            return number, place
-        value = self._picked
-        if value is not None and not value.words and value.number.low < value.number.high:
-            number += f" [{', '.join(map(self.measure.write, value.number[1:]))}]"
-        meaning = self.measure.words.format("", over=self.over).strip()
-        return number, f"{meaning}: {self.subject} ({place})" if place else f"{meaning}: {self.subject}"
+            return "", ""
+        (number, _), value = self._number(), self._picked
+        if value is not None and value.words:
+            return number, ""
+        unit = self.measure.words.partition("{}")[2].split()[:1]
+        has_interval = value is not None and value.number.low < value.number.high
+        interval = f"[{', '.join(map(self.measure.write, value.number[1:]))}]" if value and has_interval else ""
+        return " ".join([number, *unit]), interval
 
     @property
     def _picked(self) -> Value | None:
