@@ -253,6 +253,31 @@ def test_places_where_it_is_slow_are_all_there_the_worst_first(machines, page):
     assert {place.kind for place in found} == {"beaten", "ragged size"}
 
 
+@pytest.mark.parametrize(
+    ("rival", "is_weak"),
+    [
+        ({}, True),
+        ({"facts": {"operations": 6, "density": 0.1}}, False),  # it skips nine elements of ten
+        ({"facts": {"operations": 6, "problem": {"semiring": "min_plus"}}}, False),
+    ],
+)
+def test_ours_is_slow_where_a_library_does_the_same_work_in_less_time(tmp_path, rival, is_weak):
+    store = Store(tmp_path / "planted" / "quick")
+    facts = {"operations": 6, "problem": {"semiring": "plus_times"}}
+    for name, changes in (("simd", {"samples_ns": [[4.0, 4.0]]}), ("numpy", {"samples_ns": [[2.0, 2.0]], **rival})):
+        record = {"experiment": "vs_peers", "processes": 1, "facts": facts, **changes}
+        store.append(planted_store.cell(name, reference="simd", **record), machine=planted_store.MACHINE)
+    own = Recorded("planted", store.cells(), store.machine(), tmp_path / "planted")
+    found = weak.places([own], [EXPERIMENTS["vs_peers"]])
+    assert [(place.contender, place.against) for place in found] == [("simd", "numpy")] * is_weak
+
+
+def test_no_sparse_library_and_no_other_semiring_is_among_the_places_where_it_is_slow(machines):
+    found = weak.places(machines, [EXPERIMENTS[name] for name in ("sparse_crossover", "batched")])
+    assert {place.experiment for place in found} == {"batched"}
+    assert not any("min_plus" in place.contender for place in found)
+
+
 def test_what_speaks_for_and_against_is_told(page, machines):
     text, _ = page
     beliefs = [belief.belief(own) for own in machines]
