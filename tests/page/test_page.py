@@ -20,9 +20,10 @@ from harness.analysis import answers, rates
 from harness.catalogue import load_all
 from harness.cli import page as command
 from harness.errors import HarnessError
-from harness.page import belief, cards, charts, colours, document, plain, recorded, rungs, weak
+from harness.page import belief, cards, charts, colours, document, matrix, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded
 from harness.report.figures.looks import COLOURS
+from harness.semiring import SEMIRINGS
 from harness.stats.statistics import Interval
 from harness.store.store import Store
 from tests._support import planted_store
@@ -276,6 +277,21 @@ def test_no_sparse_library_and_no_other_semiring_is_among_the_places_where_it_is
     found = weak.places(machines, [EXPERIMENTS[name] for name in ("sparse_crossover", "batched")])
     assert {place.experiment for place in found} == {"batched"}
     assert not any("min_plus" in place.contender for place in found)
+
+
+def test_what_does_not_exist_is_not_called_not_measured(machines, rows):
+    row = next(row for row in itertools.chain(*rows.values()) if row.experiment == "percent_of_peak" and row.peak)
+    kinds = (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float64"), ("lor_land", "bool"))
+    measured = [dataclasses.replace(row, semiring=semiring, dtype=dtype) for semiring, dtype in kinds]
+    (made,) = matrix.matrices(machines, measured, EXPERIMENTS.values())
+    fields = {
+        (semiring, dtype): field for semiring, own in made.rows for dtype, field in zip(made.dtypes, own, strict=True)
+    }
+    assert [place for place, field in fields.items() if field == matrix.NOT_MEASURED] == [("min_plus", "float32")]
+    absent = [(semiring, dtype) for semiring, dtype in fields if SEMIRINGS[semiring].unsupported(np.dtype(dtype))]
+    assert [place for place, field in fields.items() if field == matrix.NO_SUCH] == absent
+    assert len(absent) == 4
+    assert matrix._why("one of your own", "float64") == matrix.NOT_MEASURED
 
 
 def test_what_speaks_for_and_against_is_told(page, machines):
