@@ -38,7 +38,7 @@ def weak(places: Sequence[Weak]) -> Chart:
     for row, place in enumerate(places):
         look = dot(_colour(place.contender.split(",")[0].split()[0]), MARKERS[place.kind])
         panel.series.append(Series([Point(row, exact(place.percent))], look, f"{place.kind}: {place.name}", across="x"))
-    return Chart([panel], subtitle="Places where it is slow, the worst on top; the same stands in the table below")
+    return Chart([panel], subtitle="Places where it is slow; the same stands in the table below")
 
 
 def spread(beliefs: Sequence[Belief]) -> Chart:

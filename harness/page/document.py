@@ -89,10 +89,12 @@ def _parts(
 ) -> dict[str, Any]:
     """Return what the template shows, and under ``data`` what scripts draw."""
     known = list(experiments.values())
-    places = weak.places(machines, known)
+    theirs = {own.name for own in machines if not own.is_own}
+    places = sorted(weak.places(machines, known), key=lambda place: place.machine in theirs)
     beliefs = [belief.belief(own) for own in machines]
     made_cards = [(own, cards.cards(own, known)) for own in machines]
-    first = max((card for _, own in made_cards for card in own), key=lambda card: card.prominence, default=None)
+    found = next((of_machine for _, of_machine in made_cards if of_machine), [])
+    first = max(found, key=lambda card: card.prominence, default=None)
     ladder = next(((own, steps) for own in machines if (steps := rungs.rungs(own))), None)
     roofs = charts.roofline(ladder[0], experiments) if ladder else Chart()
     return {

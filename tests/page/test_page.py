@@ -10,6 +10,7 @@ import itertools
 import json
 import re
 import sys
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -277,6 +278,23 @@ def test_no_sparse_library_and_no_other_semiring_is_among_the_places_where_it_is
     found = weak.places(machines, [EXPERIMENTS[name] for name in ("sparse_crossover", "batched")])
     assert {place.experiment for place in found} == {"batched"}
     assert not any("min_plus" in place.contender for place in found)
+
+
+def test_what_is_yours_comes_first(machines, tmp_path):
+    """Its cards, the chart that opens, and the places where it is slow, however much others have found."""
+    few, many = sorted(
+        machines[2:], key=lambda own: max(card.prominence for card in cards.cards(own, EXPERIMENTS.values()))
+    )[:: len(machines) - 3]
+    yours = few._replace(is_own=True)
+    document.write([yours, many], EXPERIMENTS, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    data = unpacked(text)
+    assert re.findall(r"<h3>(.*?)</h3>", text)[0] == yours.name
+    assert dict(parse_qsl(data["first"]))["machine"] == yours.name
+    names = data["weak"]["panels"][0]["y"]["names"]
+    is_yours = [name.endswith(yours.name) for name in names]
+    assert is_yours == sorted(is_yours, reverse=True)
+    assert not all(is_yours)
 
 
 def test_what_does_not_exist_is_not_called_not_measured(machines, rows):
