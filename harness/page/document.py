@@ -96,7 +96,8 @@ def _parts(
     found = next((of_machine for _, of_machine in made_cards if of_machine), [])
     first = max(found, key=lambda card: card.prominence, default=None)
     ladder = next(((own, steps) for own in machines if (steps := rungs.rungs(own))), None)
-    roofs = charts.roofline(ladder[0], experiments) if ladder else Chart()
+    roofline = charts.roofline(ladder[0], experiments) if ladder else Chart()
+    spread = charts.spread(beliefs)
     return {
         "machines": machines,
         "cards": made_cards,
@@ -113,14 +114,15 @@ def _parts(
         "count": len(rows),
         "questions": {name: experiment.question for name, experiment in experiments.items()},
         "mark": mark,
-        "roofs": roofs.notes[:1],
+        "roofline": roofline,
+        "spread": spread,
         "data": {
             "first": first.address if first else "",
             "colours": {row.backend: f"var({colours.variable(row.backend)})" for row in rows},
             "axes": {name: recorded.axis_of(experiment) for name, experiment in experiments.items()},
-            "roofline": charts.to_json(roofs),
+            "roofline": charts.to_json(roofline),
             "weak": charts.to_json(charts.weak(places[:MOST_DRAWN])),
-            "spread": charts.to_json(charts.spread(beliefs)),
+            "spread": charts.to_json(spread),
         },
     }
 
