@@ -139,6 +139,8 @@ def test_a_place_says_what_is_not_shared_and_what_makes_a_number_doubtful():
         ("2 levels, classic", "are"),
         ("kij: updates", "is"),
         ("parts of A", "are"),
+        ("all of these", "are"),
+        ("padding to whole tiles", "is"),
     ],
 )
 def test_the_verb_fits_the_name(name, word):

@@ -234,8 +234,10 @@ def _where(value: Value, among: Sequence[Cell]) -> str:
 
 def verb(name: str, singular: str, plural: str) -> str:
     """Return the verb for a contender's name: of "2 levels", "blocks" the plural, of "cpu-blis" the singular."""
-    noun = re.split(", | of |: | with ", name)[0].split()[-1]
-    is_plural = noun.endswith("s") and not noun.endswith("ss") and "-" not in noun and "_" not in noun
+    noun = re.split(", | of |: | with | to ", name)[0].split()[-1]
+    is_plural = noun == "all" or (
+        noun.endswith("s") and not noun.endswith("ss") and "-" not in noun and "_" not in noun
+    )
     return plural if is_plural else singular
 
 
