@@ -16,7 +16,8 @@ WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: 
 SIZES = {"smoke": (64,), "quick": (512,), "full": (257, 512, 1000, 1024, 1025, 2048)}
 LONG = 4096
 TILES, ASKED = "amx_tile", (512, 1000, 2048, LONG)  # of which the sizes are asked for
-ROWS = ["operands", "shared_by"]
+FOUR = "four threads"
+OVER_OTHER = {"markers": "n", "value": "over_other", "subject": SUBJECT}
 
 
 def problems(preset: str, machine: Machine) -> Iterator[Problem]:
@@ -46,7 +47,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 
 def _counts(preset: str, machine: Machine) -> dict[str, int]:
-    few = {"four threads": 4} if preset == "full" and machine.cores > 4 else {}
+    few = {FOUR: 4} if preset == "full" and machine.cores > 4 else {}
     return {**thread_counts(machine), **few}
 
 
@@ -70,22 +71,27 @@ EXPERIMENT = Experiment(
     figures=(
         Figure(
             "mixed_precision",
-            "lines",
-            "Narrow operands and wide sums, one thread",
-            {"x": "n", "panels": "operands", "where": {"shared_by": ONE}, "finding": "fastest"},
+            "strip",
+            f"{SUBJECT} over the fastest other kernel, one thread: a library, or wide operands",
+            {**OVER_OTHER, "rows": "operands", "where": {"shared_by": ONE}, "finding": "fastest"},
         ),
         Figure(
             "mixed_precision_peers",
             "strip",
-            f"{SUBJECT} over the fastest other kernel: a library, or wide operands",
+            f"{SUBJECT} over the fastest other kernel, several threads: a library, or wide operands",
             {
-                "rows": ROWS,
-                "markers": "n",
-                "value": "over_other",
-                "subject": SUBJECT,
+                **OVER_OTHER,
+                "rows": ["operands", "shared_by"],
+                "where": {"shared_by": [FOUR, ALL]},
                 "finding": "speed",
                 "over": "kernel",
             },
+        ),
+        Figure(
+            "mixed_precision_sizes",
+            "lines",
+            "Narrow operands and wide sums by size, one thread",
+            {"x": "n", "compares": "n", "panels": "operands", "where": {"shared_by": ONE}, "finding": "fastest"},
         ),
     ),
     budget=Budget.presets(Budget(rounds=5, seconds=1), Budget(rounds=5, seconds=2, processes=3, precision=0.02)),
@@ -105,7 +111,7 @@ EXPERIMENT = Experiment(
                 simd=TILES,
             )
             for name in ("bfloat16", "int8")
-            for called in (ONE, "four threads", ALL)
+            for called in (ONE, FOUR, ALL)
         ),
     ),
 )

@@ -43,6 +43,12 @@ def test_every_page_is_in_the_table_of_contents_once():
     assert len(listed) == len(set(listed))
 
 
+def test_the_home_of_the_site_is_a_page_and_no_list_of_all_others():
+    text = (DOCS / "index.md").read_text()
+    assert text.count("```{toctree}") == len(re.findall(r"^:hidden:$", text, re.MULTILINE))
+    assert 10 < len(re.findall(r"\]\(\S+\.md\)", text)) < 30
+
+
 def test_every_example_is_shown():
     shown = re.findall(r"^```\{literalinclude\} examples/(\S+)$", (DOCS / "examples.md").read_text(), re.MULTILINE)
     assert sorted(shown) == [path.name for path in EXAMPLES]

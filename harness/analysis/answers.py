@@ -123,7 +123,7 @@ def finding(figure: Figure, of: Shown) -> Finding | None:
 
 
 def headline(figure: Figure, of: Shown) -> tuple[str, str]:
-    """Return the number of a finding and what it means; empty texts of one on which nothing is decided."""
+    """Return the number of a finding and its interval; empty texts of one on which nothing is decided."""
     found = finding(figure, of)
     return ("", "") if found is None or _nothing_decided(figure, of) else found.headline
 

@@ -27,8 +27,8 @@ class Card(NamedTuple):
     experiment: str
     machine: str
     finding: str
-    value: str  # the number of the finding, with its interval if it is of one cell, or empty
-    meaning: str  # of the number
+    value: str  # the number of the finding, or empty
+    interval: str  # of the number, if it is of one cell
     confidence: str
     question: str
     address: str  # of its chart: the state of the page, behind the #
@@ -47,13 +47,13 @@ def _card(recorded: Recorded, experiment: Experiment) -> Card | None:
         is_timed = any(cell.is_ok for cell in rates.contenders(shown.cells))
         finding = answers.of_figure(figure, shown) if is_timed else ""
         if finding:
-            value, meaning = answers.headline(figure, shown)
+            value, interval = answers.headline(figure, shown)
             return Card(
                 experiment=experiment.name,
                 machine=recorded.name,
                 finding=finding,
                 value=value,
-                meaning=meaning,
+                interval=interval,
                 confidence=_confidence(figure, shown),
                 question=experiment.question,
                 address=address(recorded.name, experiment, rates.contenders(shown.cells)),

@@ -33,17 +33,21 @@ def roofline(recorded: Recorded, experiments: Mapping[str, Experiment]) -> Chart
 
 
 def weak(places: Sequence[Weak]) -> Chart:
-    """Return a row for each place where ours is slow, the worst on top."""
+    """Return a row for each place where ours is slow, in their order; without any an empty chart."""
+    if not places:
+        return Chart()
     panel = Panel(x=Axis("% missing", limits=(0, None)), y=Axis(names=[place.name for place in places]))
     for row, place in enumerate(places):
         look = dot(_colour(place.contender.split(",")[0].split()[0]), MARKERS[place.kind])
         panel.series.append(Series([Point(row, exact(place.percent))], look, f"{place.kind}: {place.name}", across="x"))
-    return Chart([panel], subtitle="Places where it is slow, the worst on top; the same stands in the table below")
+    return Chart([panel], subtitle="Places where it is slow; the same stands in the table below")
 
 
 def spread(beliefs: Sequence[Belief]) -> Chart:
-    """Return how many cells differ by how much between runs."""
+    """Return how many cells differ by how much between runs; where nothing has run twice, an empty chart."""
     counts = Counter(math.floor(one.percent / STEP) for own in beliefs for one in own.spreads)
+    if not counts:
+        return Chart()
     bars = [Point(STEP * (at + 0.5), exact(float(count)), begin=0.0) for at, count in sorted(counts.items())]
     panel = Panel(x=Axis("slowest run over fastest, %", limits=(0, None)), y=Axis("cells", limits=(0, None)))
     panel.series = [Series(bars, {"color": INK}, form="bars")]

@@ -89,12 +89,15 @@ def _parts(
 ) -> dict[str, Any]:
     """Return what the template shows, and under ``data`` what scripts draw."""
     known = list(experiments.values())
-    places = weak.places(machines, known)
+    theirs = {own.name for own in machines if not own.is_own}
+    places = sorted(weak.places(machines, known), key=lambda place: place.machine in theirs)
     beliefs = [belief.belief(own) for own in machines]
     made_cards = [(own, cards.cards(own, known)) for own in machines]
-    first = max((card for _, own in made_cards for card in own), key=lambda card: card.prominence, default=None)
+    found = next((of_machine for _, of_machine in made_cards if of_machine), [])
+    first = max(found, key=lambda card: card.prominence, default=None)
     ladder = next(((own, steps) for own in machines if (steps := rungs.rungs(own))), None)
-    roofs = charts.roofline(ladder[0], experiments) if ladder else Chart()
+    roofline = charts.roofline(ladder[0], experiments) if ladder else Chart()
+    spread = charts.spread(beliefs)
     return {
         "machines": machines,
         "cards": made_cards,
@@ -111,14 +114,15 @@ def _parts(
         "count": len(rows),
         "questions": {name: experiment.question for name, experiment in experiments.items()},
         "mark": mark,
-        "roofs": roofs.notes[:1],
+        "roofline": roofline,
+        "spread": spread,
         "data": {
             "first": first.address if first else "",
             "colours": {row.backend: f"var({colours.variable(row.backend)})" for row in rows},
             "axes": {name: recorded.axis_of(experiment) for name, experiment in experiments.items()},
-            "roofline": charts.to_json(roofs),
+            "roofline": charts.to_json(roofline),
             "weak": charts.to_json(charts.weak(places[:MOST_DRAWN])),
-            "spread": charts.to_json(charts.spread(beliefs)),
+            "spread": charts.to_json(spread),
         },
     }
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import numpy as np
+
 from harness.analysis import rates
 from harness.dtypes import TABLE
 from harness.experiment import Experiment
@@ -15,6 +17,8 @@ from harness.stats.statistics import median
 
 FINDING = "of_peak"
 DTYPES = list(TABLE)
+# In place of a share.
+NOT_MEASURED, NO_SUCH = "not measured", "does not exist"
 
 
 class Field(NamedTuple):
@@ -30,7 +34,7 @@ class Matrix(NamedTuple):
 
     title: str
     dtypes: list[str]
-    rows: list[tuple[str, list[Field | None]]]  # a semiring, and its field for each dtype
+    rows: list[tuple[str, list[Field | str]]]  # a semiring, and for each dtype its field, or why there is none
 
 
 def matrices(machines: Iterable[Recorded], rows: Iterable[ShownRow], experiments: Iterable[Experiment]) -> list[Matrix]:
@@ -55,6 +59,7 @@ def _matrix(key: tuple[str, str, str, str], rows: list[ShownRow]) -> Matrix:
             name,
             [
                 _field(by_field.get((name, dtype), []), {**address, "semiring": name, "dtype": dtype})
+                or _why(name, dtype)
                 for dtype in dtypes
             ],
         )
@@ -66,3 +71,9 @@ def _matrix(key: tuple[str, str, str, str], rows: list[ShownRow]) -> Matrix:
 def _field(rows: list[ShownRow], state: dict[str, str]) -> Field | None:
     shares = [row.peak.estimate for row in rows if row.peak is not None]
     return Field(median(shares), len(shares), urlencode(state)) if shares else None
+
+
+def _why(semiring: str, dtype: str) -> str:
+    """Return why there is no share: products of such elements are not measured, or the semiring has none."""
+    known = SEMIRINGS.get(semiring) if TABLE[dtype].is_of_sums else None
+    return NO_SUCH if known and known.unsupported(np.dtype(dtype)) else NOT_MEASURED

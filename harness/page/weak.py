@@ -1,4 +1,8 @@
-"""Where it is slow: every case in which a library beats the best of ours, and every large loss at a ragged size."""
+"""Where it is slow: every case in which a library beats the best of ours, and every large loss at a ragged size.
+
+Beaten is who takes longer for the same work. A sparse library does less of it, and where ours computes over another
+semiring than a library can, the library does other work.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ from harness.store.store import Cell
 LEAST_LOSS = 10
 # A size in words: "n=96", "2000 x 1 x 2000".
 _SIZE = re.compile(r"=\d|\d x \d")
+# What is known of a product only if its matrix is mostly empty, and if some of its contenders skip what is.
+DENSITY = "density"
 # The library that stands among the rungs; all others lie in folders of their own.
 RUNG_OF_LIBRARY = "cpu-numpy"
 
@@ -50,7 +56,8 @@ def places(machines: Sequence[Recorded], experiments: Sequence[Experiment]) -> l
 
 def _places(recorded: Recorded, experiment: Experiment) -> Iterator[Weak]:
     cells = [cell for cell in recorded.cells if cell.experiment == experiment.name]
-    for case in rates.group(cells, lambda cell: (cell.run, cell.case)).values():
+    dense = (cell for cell in cells if DENSITY not in cell.facts)
+    for case in rates.group(dense, lambda cell: (cell.run, cell.case, _semiring(cell))).values():
         yield from _beaten(recorded, experiment, case)
     for figure in experiment.figures:
         if figure.options.get("finding") != "losses":
@@ -62,6 +69,12 @@ def _places(recorded: Recorded, experiment: Experiment) -> Iterator[Weak]:
                     where = ", ".join(filter(None, [row, f"{x}={n}"]))
                     place = (contender, "whole tiles nearby", where, recorded.name, experiment.name)
                     yield Weak(loss, "ragged size", False, *place)
+
+
+def _semiring(cell: Cell) -> str:
+    """Return the semiring that a contender computes over, which need not be that of its case."""
+    problem = cell.facts.get("problem") or {}
+    return str(problem.get("semiring") or rates.axis(cell, "semiring"))
 
 
 def _beaten(recorded: Recorded, experiment: Experiment, case: list[Cell]) -> Iterator[Weak]:

@@ -20,8 +20,8 @@ def write_tables(
     """Rewrite what stands in `page` between the markers of an experiment.
 
     ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it,
-    or a figure of that name, has found, in brief, as an item of a list; between indented markers, within the item that
-    they stand in. Markers of experiments without cells are left alone.
+    or a figure of that name, has found, in brief, as an item of a list; between markers that are indented, or within a
+    line as those of a table are, as part of what they stand in. Markers of experiments without cells are left alone.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def write_tables(
         of = f" of {slug}" if slug else ""
         for name, finding in answers.by_name(experiment, cells, answers.in_brief).items():
             if f"<!-- finding {name}{of}:" in text:
-                in_item = re.search(rf"^ +<!-- finding {re.escape(name + of)}:begin", text, re.MULTILINE)
-                sentence = f"{'' if in_item else '- '}{finding}." if finding else ""
+                is_part = re.search(rf"^.+<!-- finding {re.escape(name + of)}:begin", text, re.MULTILINE)
+                sentence = f"{'' if is_part else '- '}{finding}." if finding else ""
                 text = update_markers(text, f"finding {name}{of}", sentence)
         if f"<!-- {experiment.name}{of}:" in text:
             recorded = [cell for cell in rates.current(cells) if cell.experiment == experiment.name]
@@ -74,6 +74,8 @@ def _text_of(page: Path) -> str:
 def update_markers(text: str, name: str, content: str) -> str:
     """Return `text` with `content` in place of the text between ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
+    Markers behind other text stay in its line.
+
     Raises
     ------
     HarnessError
@@ -89,5 +91,6 @@ def update_markers(text: str, name: str, content: str) -> str:
     indent = re.search(f"( *){re.escape(begin)}", text)
     lines = [begin, *content.strip().split("\n"), end]
     newline = "\r\n" if "\r\n" in text else "\n"
-    written = f"{newline}{indent[1] if indent else ''}".join(lines)
+    is_behind = re.search(rf"\S.*{re.escape(begin)}", text)  # in one line, since no dot is its end
+    written = (" " if is_behind else f"{newline}{indent[1] if indent else ''}").join(lines)
     return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: written, text, flags=re.DOTALL)

@@ -110,8 +110,10 @@ def test_few_others_are_named_and_of_many_the_ends():
 
 def test_the_number_of_a_card_has_an_interval_where_it_is_of_one_cell():
     one = Finding("cpu-simd", SPEED, [Value(Interval(2.0, 1.9, 2.1), place="n=1")], "MKL")
-    assert one.headline == ("2.00 [1.90, 2.10]", "times as fast as MKL: cpu-simd (n=1)")
-    assert Finding("cpu-simd", SPEED, values(0.5, 2.0), "MKL", MEAN).headline[0] == "1.00"
+    assert one.headline == ("2.00 times", "[1.90, 2.10]")
+    assert Finding("cpu-simd", SPEED, values(0.5, 2.0), "MKL", MEAN).headline == ("1.00 times", "")
+    in_words = Value(Interval(2.0, 1.9, 2.1), words="from n=256 on")
+    assert Finding("blocks", PAYS, [in_words], "MKL").headline == ("from n=256 on", "")
     assert nothing("why", ()).headline == ("", "")
 
 
@@ -137,6 +139,8 @@ def test_a_place_says_what_is_not_shared_and_what_makes_a_number_doubtful():
         ("2 levels, classic", "are"),
         ("kij: updates", "is"),
         ("parts of A", "are"),
+        ("all of these", "are"),
+        ("padding to whole tiles", "is"),
     ],
 )
 def test_the_verb_fits_the_name(name, word):

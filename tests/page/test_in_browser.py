@@ -13,8 +13,9 @@ import pytest
 pytest.importorskip("jinja2")
 
 from harness.catalogue import load_all
-from harness.page import recorded
-from tests._support import browser
+from harness.page import cards, document, recorded
+from harness.store.store import Store
+from tests._support import browser, planted_store
 
 H200 = "intel-r-xeon-r-processor-16-cores-nvidia-h200"
 
@@ -75,6 +76,38 @@ def test_every_chart_is_drawn_when_it_is_seen(tab):
     for name in ("roofline", "weak-plot", "spread-plot"):
         see(tab, name)
         tab.until(f"document.querySelector('#{name} svg')")
+
+
+def test_a_card_has_one_bold_number_at_most(tab):
+    bold = tab.value(
+        "[...document.querySelectorAll('.card')].map((card) => [...card.querySelectorAll('*')].filter((one) =>"
+        " getComputedStyle(one).fontWeight >= 600 && /[0-9]/.test(one.textContent)).length)"
+    )
+    assert set(bold) == {0, 1}
+
+
+def test_every_word_of_confidence_has_a_sign_of_its_own(tab):
+    signs = tab.value(
+        "[...document.querySelectorAll('.words dt')].map((one) => getComputedStyle(one, '::before')).map((style) =>"
+        " [style.borderRadius, style.transform, style.backgroundColor, style.backgroundImage].join(' '))"
+    )
+    assert len(set(signs)) == len(signs) == len(cards.CONFIDENCE)
+
+
+def test_no_chart_is_empty_where_little_is_measured(chromium, tmp_path):
+    store = Store(tmp_path / "planted" / "quick")
+    store.append(planted_store.begun())
+    store.append(planted_store.cell("naive"), planted_store.cell("simd"), machine=planted_store.MACHINE)
+    own = recorded.Recorded("planted", store.cells(), store.machine(), tmp_path / "planted")
+    document.write([own], load_all(), tmp_path / "page.html")
+    with opened(chromium, tmp_path / "page.html") as tab:
+        tab.until("document.documentElement.dataset.drawn")
+        tab.value("window.scrollTo(0, document.body.scrollHeight)")
+        places = "[...document.querySelectorAll('.plot')]"
+        tab.until(f"{places}.every((one) => one.querySelector('svg path'))")
+        assert count(tab, ".plot") == 1
+        anchors = tab.value("[...document.querySelectorAll('nav a')].map((one) => one.hash)")
+        assert all(count(tab, anchor) for anchor in anchors)
 
 
 def test_the_chart_follows_the_address_and_the_address_the_choice(tab, path):

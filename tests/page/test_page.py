@@ -10,6 +10,7 @@ import itertools
 import json
 import re
 import sys
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from harness.analysis import answers, rates
 from harness.catalogue import load_all
 from harness.cli import page as command
 from harness.errors import HarnessError
-from harness.page import belief, cards, charts, colours, document, plain, recorded, rungs, weak
+from harness.page import belief, cards, charts, colours, document, matrix, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded
 from harness.report.figures.looks import COLOURS
+from harness.semiring import SEMIRINGS
 from harness.stats.statistics import Interval
 from harness.store.store import Store
 from tests._support import planted_store
@@ -182,9 +184,11 @@ def test_every_number_of_a_card_is_that_of_its_sentence_and_has_a_word_of_confid
     assert not any(card.value or card.confidence == "high" for card in undecided)
     assert len(with_number) > 0.4 * (len(made) - len(undecided))
     for card in with_number:
-        assert card.value.partition(" [")[0] in card.finding, "the number of its sentence"
-        estimate, low, high = [*map(float, re.findall(r"[\d.]+", card.value.replace(",", ""))), 0, 0][:3]
-        assert "[" not in card.value or low <= estimate <= high
+        assert card.value in card.finding, "the number of its sentence"
+        if card.interval:
+            said = f"{card.value} {card.interval}".replace(",", "")
+            estimate, low, high = map(float, re.findall(r"[\d.]+", said))
+            assert low <= estimate <= high
     vs_peers = next(card for card in made if (card.experiment, card.machine) == ("vs_peers", "AMD EPYC, 2 cores"))
     assert vs_peers.address.startswith("machine=AMD+EPYC%2C+2+cores&experiment=vs_peers&semiring=plus_times")
 
@@ -249,6 +253,63 @@ def test_places_where_it_is_slow_are_all_there_the_worst_first(machines, page):
         weak.is_ours(place.against, EXPERIMENTS[place.experiment]) for place in found if place.kind == "beaten"
     )
     assert {place.kind for place in found} == {"beaten", "ragged size"}
+
+
+@pytest.mark.parametrize(
+    ("rival", "is_weak"),
+    [
+        ({}, True),
+        ({"facts": {"operations": 6, "density": 0.1}}, False),  # it skips nine elements of ten
+        ({"facts": {"operations": 6, "problem": {"semiring": "min_plus"}}}, False),
+    ],
+)
+def test_ours_is_slow_where_a_library_does_the_same_work_in_less_time(tmp_path, rival, is_weak):
+    store = Store(tmp_path / "planted" / "quick")
+    facts = {"operations": 6, "problem": {"semiring": "plus_times"}}
+    for name, changes in (("simd", {"samples_ns": [[4.0, 4.0]]}), ("numpy", {"samples_ns": [[2.0, 2.0]], **rival})):
+        record = {"experiment": "vs_peers", "processes": 1, "facts": facts, **changes}
+        store.append(planted_store.cell(name, reference="simd", **record), machine=planted_store.MACHINE)
+    own = Recorded("planted", store.cells(), store.machine(), tmp_path / "planted")
+    found = weak.places([own], [EXPERIMENTS["vs_peers"]])
+    assert [(place.contender, place.against) for place in found] == [("simd", "numpy")] * is_weak
+
+
+def test_no_sparse_library_and_no_other_semiring_is_among_the_places_where_it_is_slow(machines):
+    found = weak.places(machines, [EXPERIMENTS[name] for name in ("sparse_crossover", "batched")])
+    assert {place.experiment for place in found} == {"batched"}
+    assert not any("min_plus" in place.contender for place in found)
+
+
+def test_what_is_yours_comes_first(machines, tmp_path):
+    """Its cards, the chart that opens, and the places where it is slow, however much others have found."""
+    few, many = sorted(
+        machines[2:], key=lambda own: max(card.prominence for card in cards.cards(own, EXPERIMENTS.values()))
+    )[:: len(machines) - 3]
+    yours = few._replace(is_own=True)
+    document.write([yours, many], EXPERIMENTS, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    data = unpacked(text)
+    assert re.findall(r"<h3>(.*?)</h3>", text)[0] == yours.name
+    assert dict(parse_qsl(data["first"]))["machine"] == yours.name
+    names = data["weak"]["panels"][0]["y"]["names"]
+    is_yours = [name.endswith(yours.name) for name in names]
+    assert is_yours == sorted(is_yours, reverse=True)
+    assert not all(is_yours)
+
+
+def test_what_does_not_exist_is_not_called_not_measured(machines, rows):
+    row = next(row for row in itertools.chain(*rows.values()) if row.experiment == "percent_of_peak" and row.peak)
+    kinds = (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float64"), ("lor_land", "bool"))
+    measured = [dataclasses.replace(row, semiring=semiring, dtype=dtype) for semiring, dtype in kinds]
+    (made,) = matrix.matrices(machines, measured, EXPERIMENTS.values())
+    fields = {
+        (semiring, dtype): field for semiring, own in made.rows for dtype, field in zip(made.dtypes, own, strict=True)
+    }
+    assert [place for place, field in fields.items() if field == matrix.NOT_MEASURED] == [("min_plus", "float32")]
+    absent = [(semiring, dtype) for semiring, dtype in fields if SEMIRINGS[semiring].unsupported(np.dtype(dtype))]
+    assert [place for place, field in fields.items() if field == matrix.NO_SUCH] == absent
+    assert len(absent) == 4
+    assert matrix._why("one of your own", "float64") == matrix.NOT_MEASURED
 
 
 def test_what_speaks_for_and_against_is_told(page, machines):

@@ -11,6 +11,7 @@ from harness.analysis import answers, peaks, ragged_sizes, rivals
 from harness.analysis import rates as analysis_rates
 from harness.analysis.findings import regret
 from harness.catalogue import load_all
+from harness.dtypes import mixed_dtypes
 from harness.experiment import Figure
 from harness.report.figures import drawing, ticks, values
 from harness.report.figures.looks import COLOURS, PALETTE, Looks
@@ -25,6 +26,7 @@ DRAWN = [
     *("ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "intensity", "workloads"),
     *("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes", "small_products", "mixed_precision"),
 ]
+PRESETS = {"mixed_precision": "full"}  # of which quick has one size, and no figure by size
 
 
 def chart(name, own=None, figure=None):
@@ -42,10 +44,11 @@ def one(name, kind, options, own=None):
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_chart_names_its_axes_its_machine_and_who_failed(name):
     experiment = EXPERIMENTS[name]
-    made = charts(experiment, cells(experiment, failing=("cpu-tiled",), machine=MANY_CORES))
+    preset = PRESETS.get(name, "quick")
+    made = charts(experiment, cells(experiment, preset, failing=("cpu-tiled",), machine=MANY_CORES))
     assert list(made) == [figure.name for figure in experiment.figures]
     for figure in experiment.figures:
-        own, shown = made[figure.name], answers.shown(figure, name, cells(experiment, machine=MANY_CORES)).cells
+        own, shown = made[figure.name], answers.shown(figure, name, cells(experiment, preset, machine=MANY_CORES)).cells
         assert "Test CPU, 4 cores" in own.footer
         assert ("2026-01-01" in own.footer) == (not own.is_computed)
         assert ("of 8 samples, 1 process" in own.footer) == (not own.is_computed)
@@ -205,9 +208,16 @@ def test_a_peak_of_another_experiment_is_drawn_across_rates():
     assert "10 samples" not in made.footer, "the footer is about the figure's own samples"
 
 
+def test_narrow_operands_of_one_size_are_a_row_a_dtype():
+    made = charts(EXPERIMENTS["mixed_precision"], cells(EXPERIMENTS["mixed_precision"]))
+    assert "mixed_precision_sizes" not in made
+    (panel,) = made["mixed_precision"].panels
+    assert panel.y.names == [dtype.name for dtype, _ in mixed_dtypes()]
+
+
 def test_where_sums_are_wider_than_operands_the_peak_names_the_dtype_of_sums():
-    both = [*cells(EXPERIMENTS["mixed_precision"]), *cells(EXPERIMENTS["ladder"])]
-    assert "measured peak of float64" in words(chart("mixed_precision", both))
+    both = [*cells(EXPERIMENTS["mixed_precision"], "full"), *cells(EXPERIMENTS["ladder"])]
+    assert "measured peak of float64" in words(chart("mixed_precision", both, "mixed_precision_sizes"))
     several = {"panels": "semiring", "where": {"shared_by": "one thread"}}
     assert "measured peak" not in words(one("vs_peers", "lines", several)), "one of the dtypes has it"
 
@@ -347,7 +357,8 @@ def test_complex_products_have_a_figure_with_their_peak_and_panels_of_their_own(
     assert {point.at for series in panel.series for point in series.points} == {65, 257, 512}
     assert made.title.startswith("Over plus_times, cpu-simd is ")
     assert "complex128" in made.title
-    assert all(p.rules for p in chart("mixed_precision", [*cells(EXPERIMENTS["mixed_precision"]), *both]).panels[-1:])
+    mixed = [*cells(EXPERIMENTS["mixed_precision"], "full"), *both]
+    assert all(p.rules for p in chart("mixed_precision", mixed, "mixed_precision_sizes").panels[-1:])
 
 
 def test_what_stands_beside_a_ladder_is_parted_from_its_rungs():

@@ -433,6 +433,15 @@ def test_an_interval_is_shown_with_three_digits_or_as_unknown(value, text):
     assert tables.number(value) == text
 
 
+def test_a_finding_within_a_line_stays_in_it(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("| there | <!-- finding ladder:begin --><!-- finding ladder:end --> | here |\n")
+    for _ in range(2):
+        markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+        said = r"\| there \| <!-- finding ladder:begin --> (cpu-simd .+\.) <!-- finding ladder:end --> \| here \|\n"
+        assert re.fullmatch(said, page.read_text())
+
+
 def test_a_page_quotes_findings_between_their_markers(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("a\n<!-- finding ladder:begin -->old<!-- finding ladder:end -->\nb")

@@ -155,15 +155,16 @@ class Finding:
 
     @property
     def headline(self) -> tuple[str, str]:
-        """The number, with its interval if it is of one cell, and what it means."""
-        number, place = self._number()
+        """The number as the sentence has it, "1.04 times", and its interval if it is of one cell: "[1.02, 1.06]"."""
         if self.plain:
-            return number, place
-        value = self._picked
-        if value is not None and not value.words and value.number.low < value.number.high:
-            number += f" [{', '.join(map(self.measure.write, value.number[1:]))}]"
-        meaning = self.measure.words.format("", over=self.over).strip()
-        return number, f"{meaning}: {self.subject} ({place})" if place else f"{meaning}: {self.subject}"
+            return "", ""
+        (number, _), value = self._number(), self._picked
+        if value is not None and value.words:
+            return number, ""
+        unit = self.measure.words.partition("{}")[2].split()[:1]
+        has_interval = value is not None and value.number.low < value.number.high
+        interval = f"[{', '.join(map(self.measure.write, value.number[1:]))}]" if value and has_interval else ""
+        return " ".join([number, *unit]), interval
 
     @property
     def _picked(self) -> Value | None:
@@ -233,8 +234,10 @@ def _where(value: Value, among: Sequence[Cell]) -> str:
 
 def verb(name: str, singular: str, plural: str) -> str:
     """Return the verb for a contender's name: of "2 levels", "blocks" the plural, of "cpu-blis" the singular."""
-    noun = re.split(", | of |: | with ", name)[0].split()[-1]
-    is_plural = noun.endswith("s") and not noun.endswith("ss") and "-" not in noun and "_" not in noun
+    noun = re.split(", | of |: | with | to ", name)[0].split()[-1]
+    is_plural = noun == "all" or (
+        noun.endswith("s") and not noun.endswith("ss") and "-" not in noun and "_" not in noun
+    )
     return plural if is_plural else singular
 
 
