@@ -111,7 +111,7 @@ page: $(WITH_PAGE) ## write your results and the published ones as one HTML file
 	@$(RUN) -m harness page $(ARGS)
 
 readme: $(INSTALLED) ## rewrite the numbers of README.md and docs/index.md from published results
-	@$(RUN) -m harness report --readme README.md --readme docs/index.md $(PUBLISHED) $(DIRTY)
+	@$(RUN) -m harness report --readme README.md --readme docs/index.md --readme docs/sources-in-figures.md $(PUBLISHED) $(DIRTY)
 
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)
