@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.surroundings import processors
 
-VERSION = "0.1.0"  # of the harness; as in pyproject.toml
+VERSION = "0.2.0"  # of the harness; as in pyproject.toml
 _PACKAGES = (
     "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm scipy-openblas32 numkong "
     "cupy-cuda12x cupy-cuda13x"

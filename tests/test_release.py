@@ -29,7 +29,7 @@ def test_the_citation_says_what_the_package_says():
     assert cited("cff-version") == "1.2.0"
     assert (cited("license"), cited("abstract")) == (PROJECT["license"], PROJECT["description"])
     assert re.findall(r"^  - (?!name)(.+)$", CITATION, re.MULTILINE) == PROJECT["keywords"]
-    assert re.findall(r'^  - name: "(.+)"$', CITATION, re.MULTILINE) == ["GEMM harness maintainers"]
+    assert re.findall(r'^  - name: "(.+)"$', CITATION, re.MULTILINE) == [x["name"] for x in PROJECT["authors"]]
 
 
 def test_the_source_distribution_has_the_changes_and_the_citation():
