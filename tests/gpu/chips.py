@@ -69,6 +69,7 @@ MORE_SIZES = [
 ]  # fmt: skip
 # Options that no plan has by itself, of squares, for kernels that are launched for them alone.
 OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "gpu-four-m": [{"base": "gpu-tensor-core"}],
     "gpu-ozaki": [{"gate": "off"}, {"gate": "statistic"}, {"gate": "certified", "balance": 1}],
     "gpu-strassen": [{"crossover": 1024}],
     "gpu-tiled": [{"edge": "padded"}],
@@ -178,8 +179,11 @@ def jobs(chip: Device) -> tuple[list[Job], dict[str, str]]:
 
 def _kernels(backend: GpuBackend, problem: Problem) -> Iterator[Kernel]:
     plan = backend.plan(problem, detect())
-    is_square = (problem.m, problem.n, problem.k) == SQUARE[:3] and not problem.is_complex
-    for options in ({}, *(OPTIONS.get(backend.name, []) if is_square else [])):
+    is_square = (problem.m, problem.n, problem.k) == SQUARE[:3]
+    has_more = is_square and (not problem.is_complex or backend.name == "gpu-four-m")  # gates are of real numbers
+    for options in ({}, *(OPTIONS.get(backend.name, []) if has_more else [])):
+        if "base" in options and registry.find(str(options["base"])).missing() is not None:
+            continue
         yield from backend.program(plan.override(options), *matrices(problem)).kernels()
     of_self = backend.program_of_self(plan, *matrices(problem)) if problem.layout == "CFC" else None
     yield from of_self.kernels() if of_self else []
