@@ -180,9 +180,10 @@ def jobs(chip: Device) -> tuple[list[Job], dict[str, str]]:
 def _kernels(backend: GpuBackend, problem: Problem) -> Iterator[Kernel]:
     plan = backend.plan(problem, detect())
     is_square = (problem.m, problem.n, problem.k) == SQUARE[:3]
+    able = {x.name for x in own_backends() if x.missing() is None}
     has_more = is_square and (not problem.is_complex or backend.name == "gpu-four-m")  # gates are of real numbers
     for options in ({}, *(OPTIONS.get(backend.name, []) if has_more else [])):
-        if "base" in options and registry.find(str(options["base"])).missing() is not None:
+        if options.get("base", backend.name) not in able:
             continue
         yield from backend.program(plan.override(options), *matrices(problem)).kernels()
     of_self = backend.program_of_self(plan, *matrices(problem)) if problem.layout == "CFC" else None
