@@ -52,6 +52,7 @@ assert not raised, raised
 """
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_sixteen_threads_compute_mixed_products_right():
