@@ -134,9 +134,16 @@ PYTEST = $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal 
 # As for PIP, of the sources here; by checked hashes, so that no edited file is taken for the one before.
 BYTECODE = $(if $(PYTHONDONTWRITEBYTECODE),$(RUN) -m compileall -q --invalidation-mode checked-hash harness backends experiments tests/_support)
 
-test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
+# Tests marked "deep" are left to test-deep (CONTRIBUTING.md).
+ORDINARY := -m "not deep"
+
+test: $(WITH_DEV) ## the tests of each change, ten minutes (ARGS="-k store" for some)
 	@$(BYTECODE)
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) $(ORDINARY) $(ARGS)
+
+test-deep: $(WITH_DEV) ## all other tests: planted faults, more values and variants, other systems
+	@$(BYTECODE)
+	@$(PYTEST) -m deep $(ARGS)
 
 # PYTHON_GIL: a package that does not say that it needs no GIL would bring it back.
 WITHOUT_GIL = $(if $(filter file,$(origin PYTHON)),python3.14t,$(PYTHON))
@@ -145,7 +152,7 @@ test-free-threads: ## every test by a CPython without the GIL (PYTHON=python3.14
 	@"$(WITHOUT_GIL)" -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' 2>/dev/null || { \
 	    echo "make: $(WITHOUT_GIL) is not here, or has the GIL: name a CPython that was built without it:" \
 	         "make test-free-threads PYTHON=/path/to/python3.14t" >&2; exit 1; }
-	@PYTHON_GIL=0 $(MAKE) --no-print-directory test VENV=build/free-threads DEV=tests PYTHON="$(WITHOUT_GIL)"
+	@PYTHON_GIL=0 $(MAKE) --no-print-directory test ORDINARY= VENV=build/free-threads DEV=tests PYTHON="$(WITHOUT_GIL)"
 
 # What an x86 processor of 256-bit vectors has, and one of 128. Numba then compiles for no more.
 AVX2 := +sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt
@@ -207,7 +214,7 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 .DEFAULT:
 	@echo "make: there is no target $@; make help lists them" >&2; exit 2
 
-.PHONY: help experiments run figures report page readme docs check setup test test-free-threads test-units test-gpu-chips test-aarch64 coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report page readme docs check setup test test-deep test-free-threads test-units test-gpu-chips test-aarch64 coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests._support import tracked
 
-pytest_plugins = ["tests._support.skips"]
+pytest_plugins = ["tests._support.skips", "tests._support.deep"]
 
 # Kernels are kept beside the checkout: the processes of a run share them and the next run finds them, while the user's
 # own stay out of it. Source and versions are part of what they are kept under, so no test can meet an old one.

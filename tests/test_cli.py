@@ -392,6 +392,7 @@ def test_a_broken_pipe_is_quiet():
     assert reader.stderr == ""
 
 
+@pytest.mark.deep
 def test_an_interrupted_run_goes_on_and_ends_with_what_came_out_the_figure_and_what_to_do_next(in_process, tmp_path):
     results = tmp_path / "results"
     command = ["run", "batched", "--preset", "smoke", "--results", str(results)]

@@ -42,6 +42,8 @@ ON_ONE_STRATEGY = (("plus_times", "float64"),)
 MIXED_ON_RANKS, HALF_ON_RANKS = "int8", "min_plus"
 # Rungs below are the same scalar code over complex64 as over complex128.
 FIRST_STEP_OF_COMPLEX64 = 40
+# Of complex numbers, those whose kernels take longest to compile: other rungs and the other width are ordinary.
+DEEP = (("cpu-packed", "complex64"), ("cpu-strassen", "complex64"))
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +59,22 @@ def _marks(entry: Entry) -> list[pytest.MarkDecorator]:
     if _is_on_ranks(entry):
         return [pytest.mark.mpi]
     return [pytest.mark.gpu] if entry.name.startswith("gpu-") else []
+
+
+def _is_deep(entry: Entry, semiring: Semiring, dtype: np.dtype) -> bool:
+    """Return whether a kernel of the CPU is left to `make test-deep`.
+
+    The rest: every semiring by cpu-naive and once by vector code; two semirings by all other rungs over floats, and by
+    vector code over two dtypes.
+    """
+    assert entry.backend is not None
+    if not entry.name.startswith("cpu-") or entry.name == "cpu-naive":
+        return False
+    is_composite = isinstance(entry.backend, Composite)
+    is_vector_code = entry.backend.step >= FIRST_STEP_OF_EVERY_WIDTH and not is_composite
+    if semiring.name not in IN_EVERY_DTYPE:
+        return not is_vector_code
+    return dtype.name not in ("float32", "int16") if is_vector_code else dtype.kind != "f"
 
 
 def _is_on_ranks(entry: Entry) -> bool:
@@ -95,7 +113,8 @@ def _kernels() -> list[object]:
                 if dtype not in wanted:
                     continue
                 name = f"{entry.name}-{semiring.name}-{dtype.name}"
-                found.append(pytest.param(entry, semiring, dtype, id=name, marks=_marks(entry)))
+                marks = [*_marks(entry), *([pytest.mark.deep] if _is_deep(entry, semiring, dtype) else [])]
+                found.append(pytest.param(entry, semiring, dtype, id=name, marks=marks))
     return found
 
 
@@ -129,7 +148,13 @@ def test_names_are_unique_and_steps_order_each_ladder() -> None:
 
 def _mixed_kernels() -> list[object]:
     return [
-        pytest.param(entry, narrow, wide, id=f"{entry.name}-{narrow.name}-{wide.name}", marks=_marks(entry))
+        pytest.param(
+            entry,
+            narrow,
+            wide,
+            id=f"{entry.name}-{narrow.name}-{wide.name}",
+            marks=[*_marks(entry), *([pytest.mark.deep] if (entry.name, narrow.name) in DEEP else [])],
+        )
         for entry in ENTRIES
         if entry.backend and "mixed" in entry.backend.takes and entry.unavailable() is None
         for narrow, wide in mixed_dtypes()
@@ -153,7 +178,12 @@ def test_kernel_computes_what_is_defined(entry: Entry, semiring: Semiring, dtype
 def _complex_kernels() -> list[object]:
     """Return (entry, dtype) of all that take complex numbers."""
     return [
-        pytest.param(entry, np.dtype(dtype), id=f"{entry.name}-{dtype}", marks=_marks(entry))
+        pytest.param(
+            entry,
+            np.dtype(dtype),
+            id=f"{entry.name}-{dtype}",
+            marks=[*_marks(entry), *([pytest.mark.deep] if (entry.name, dtype) in DEEP else [])],
+        )
         for entry in ENTRIES
         if entry.backend and "complex" in entry.backend.takes and entry.unavailable() is None
         for dtype in ("complex64", "complex128")

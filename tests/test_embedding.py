@@ -37,6 +37,7 @@ ON_EVERY_LAYER = ("forks", "forks_while_others_compute", "many_threads", "other_
 RUNS = [(program, "default") for program in PROGRAMS] + [(name, layer) for layer in LAYERS for name in ON_EVERY_LAYER]
 
 
+@pytest.mark.deep(but=5)
 @pytest.mark.parametrize(("program", "layer"), RUNS)
 def test_gemm_lives_in(program: str, layer: str) -> None:
     done = _run("tests._support.inside_programs", program, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="4")
@@ -48,6 +49,7 @@ def test_settings_of_the_process_are_as_before_each_product() -> None:
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stdout + done.stderr
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("before", "size"), [("same", 60), ("same", 300), ("other", 300)])
 def test_a_finalizer_multiplies_as_python_ends(before: str, size: int) -> None:
     done = _run("tests._support.at_the_end", before, str(size), NUMBA_NUM_THREADS="4")

@@ -91,15 +91,18 @@ def _printed(system: str, *arguments: str, **environment: str) -> str:
     return _run(system, *arguments, **environment).stdout
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_library_computes(system):
     assert _printed(system, "-c", LIBRARY) == "all right\n"
 
 
+@pytest.mark.deep
 def test_threads_may_call_at_once_where_numba_lets_one_begin_loops():
     assert _printed("darwin", "-c", CALLERS, NUMBA_THREADING_LAYER="workqueue") == "workqueue\n"
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize(
     "program",
     [
@@ -117,6 +120,7 @@ def test_the_fake_has_nothing_of_linux(program):
     assert _run("darwin", "-c", program, status=None).returncode != 0
 
 
+@pytest.mark.deep
 def test_the_harness_measures_on_a_faked_macos(tmp_path):
     listed = _printed("darwin", "-m", "harness", "list")
     assert all(name in listed for name in ("cpu-naive", "cpu-simd", "gpu-tensor-core"))
@@ -160,6 +164,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("system", TARGETS)
 def test_tiles_become_object_code_of_another_system(system):
     target, begin, unit, size_bytes, fused, least = TARGETS[system]
@@ -229,6 +234,7 @@ def test_long():
 """
 
 
+@pytest.mark.deep
 def test_results_of_an_emulated_processor_are_kept_by_file(emulated, tmp_path):
     first, second = tmp_path / "test_first.py", tmp_path / "test_second.py"
     first.write_text(TESTS)

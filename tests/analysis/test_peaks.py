@@ -102,6 +102,7 @@ def test_less_work_than_is_counted_refutes_no_peak_and_has_no_percentage(changes
     assert peaks.percent_of_peak(cells[0], cells) is None
 
 
+@pytest.mark.deep
 def test_no_stored_product_is_above_its_peak(stored_results):
     for _, recorded, _ in options.recorded(stored_results, None):
         by_kind = peaks.peaks_by_kind(recorded)

@@ -81,12 +81,14 @@ def draw(rng, shape, dtype):
     return np.where(rng.random(shape) < 0.2, extreme, rng.integers(0, 5, shape)).astype(dtype)
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize(("name", "dtype"), KERNELS)
 def test_argk_is_the_smallest_k_that_attains_the_value(name, dtype, rng):
     for m, n, k in SHAPES[KERNELS.index((name, dtype)) % 2 :: 2]:  # in turn: another k is often another kernel
         assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize(("name", "dtype"), KERNELS)
 def test_every_term_of_a_small_product_is_tracked(name, dtype, rng, monkeypatch):
     monkeypatch.setattr(locator, "_Search", None)  # nothing is searched
@@ -94,6 +96,7 @@ def test_every_term_of_a_small_product_is_tracked(name, dtype, rng, monkeypatch)
         assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), backend="cpu-simd")
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_gives_the_same(backend, rng):
     for name in ("min_plus", "max_min") if backend == "cpu-simd" else ("min_plus",):
@@ -106,6 +109,7 @@ def test_every_backend_gives_the_same(backend, rng):
             assert_as_defined(SEMIRINGS[name], a, b, backend=backend)
 
 
+@pytest.mark.deep
 @hypothesis.given(
     *[strategies.integers(1, 40)] * 2, strategies.integers(1, 200), strategies.integers(0, 2**32), strategies.data()
 )
@@ -115,6 +119,7 @@ def test_argk_of_random_products(m, n, k, seed, data):
     assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("rows", "columns", "steps"), [(3, 5, 7), (1000, 1000, 100)])
 def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch):
     monkeypatch.setattr(tuning_argk, "argk_blocks", lambda *_: (rows, columns, steps))
@@ -181,6 +186,7 @@ WITH_ROOM = [("min_plus", *SMALL), ("min_plus", *NEARLY_TOO_LARGE), ("max_min", 
 WITH_ROOM += [("max_plus", *OF_64_BITS)]
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("name", "dtype", "low", "high"), WITH_ROOM)
 def test_integers_that_leave_room_carry_their_k(name, dtype, low, high, rng, monkeypatch):
     part = importlib.import_module("backends.cpu._argk.passes")
@@ -239,6 +245,7 @@ def of_many_terms(semiring, a, b):
     return total[0], np.where(total[0] != zero, (terms == total).argmax(0), -1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("name", "dtype"), CAREFUL)
 def test_k_of_any_length(name, dtype, rng):
     # In turn: each is another kernel, and how k is cut is the same for both.
@@ -256,6 +263,7 @@ def test_k_of_any_length(name, dtype, rng):
         np.testing.assert_array_equal(argk, where, err_msg=f"{m} x {n} x {k}")
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("backend", ["cpu-simd", "cpu-packed"])
 def test_slices_of_slices_of_k(backend, rng, monkeypatch):
     monkeypatch.setattr(tuning_argk, "ARGK_LONGEST", 16)
@@ -265,6 +273,7 @@ def test_slices_of_slices_of_k(backend, rng, monkeypatch):
         assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("name", "dtype"), CAREFUL)
 def test_two_long_k_compile_the_same_kernels(name, dtype, rng):
     compiled = importlib.import_module("backends.cpu._compile.functions")._addresses
@@ -328,6 +337,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("backend", ["cpu-simd", "cpu-packed"])  # one that says k itself, and one that does not
 @pytest.mark.parametrize(("m", "n"), [(1, 50), (50, 1), (7, 30)])
 def test_batches_of_rows_and_columns_in_any_layout_write_nothing_beside_the_results(m, n, backend, rng):
@@ -406,6 +416,7 @@ def test_a_semiring_of_ones_own(rng):
     assert np.array_equal(argk, terms.argmax(axis=1))
 
 
+@pytest.mark.deep
 def test_a_semiring_that_only_says_it_selects_is_found_out():
     false = Semiring.from_functions(
         "sum", lambda c, t: c + t, lambda x, y: x * y, zero=0.0, is_selective=True, kinds="f"
@@ -431,6 +442,7 @@ def test_operands_that_do_not_fit_are_refused_as_by_gemm():
         gemm_argk(np.ones((2, 2)), np.ones((2, 2)), threads=0)
 
 
+@pytest.mark.deep
 def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
     searching = importlib.import_module("backends.cpu._argk.search")
     semiring, dtype, steps = SEMIRINGS["max_min"], np.dtype(np.float64), 100

@@ -36,6 +36,7 @@ def poisoned(a: np.ndarray) -> np.ndarray:
     return a
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("which", WHICH)
 def test_conjugates_are_those_of_numpy_in_every_call_of_a_kind(dtype, which):
@@ -56,6 +57,7 @@ def test_conjugates_are_those_of_numpy_in_every_call_of_a_kind(dtype, which):
         near(gemm(**operands, out=out, conjugate=which), expected)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 5, 70])
 def test_a_hermitian_matrix_is_read_below_its_diagonal_alone(dtype, size):
@@ -91,6 +93,7 @@ def test_a_problem_says_and_stores_what_is_conjugated():
     assert "conjugate" not in Problem(3, 4, 3, dtype="complex64").to_json()
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("options", [{"conjugate": "a"}, {"conjugate": "b"}, {"triangle": "h"}])
 def test_verification_sees_what_was_not_conjugated(options):
     for size in (9, 300):

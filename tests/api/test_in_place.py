@@ -64,6 +64,7 @@ def test_backends_on_the_host_declare_it():
     assert {"cpu-simd", "cpu-packed", "cpu-naive", "cpu-numpy"} <= set(backends(on_device=False))
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("name", backends(on_device=False))
 def test_a_product_is_added_to_the_output_on_the_host(name):
     # kernels of a backend differ by the operations alone; libraries compute few of them

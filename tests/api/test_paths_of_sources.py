@@ -21,6 +21,7 @@ def products(monkeypatch):
     return made
 
 
+@pytest.mark.deep(but=5)
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 60])
 @pytest.mark.parametrize(("semiring", "dtype"), [("min_plus", "float64"), ("max_min", "float32"), ("lor_land", "bool")])
 def test_rows_of_sources_are_those_of_all(semiring, dtype, count, rng):

@@ -388,6 +388,7 @@ def test_functions_that_may_raise_are_refused(multiply: Callable[[float, float],
 
 
 # What a user writes is compiled in each process: by the smallest kernel, and once as it is chosen.
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(
     ("multiply", "dtype", "backend"),
     [
@@ -431,6 +432,7 @@ def _able(problem: Problem) -> list[str]:
     return ["cpu-naive", *[name for name in ("cpu-packed", "cpu-numpy") if name in names][:1]]
 
 
+@pytest.mark.deep
 @hypothesis.given(
     kernel=st.sampled_from(DRAWN),
     size=st.tuples(st.integers(0, 21), st.integers(0, 21), st.integers(0, 21)),
@@ -469,6 +471,7 @@ OF_BOOLS = [
 ]
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize(("name", "backend"), OF_BOOLS)
 def test_any_byte_but_0_of_a_bool_is_true(name: str, backend: str, rng: np.random.Generator) -> None:
     semiring = Semiring.of(*name.split("_"))

@@ -24,6 +24,7 @@ GRAPHS = 112
 MOST_THREADS = min(2, detect().cores)
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_closures_are_those_of_the_definition(semiring, dtype):
     rng = np.random.default_rng(KINDS.index((semiring, dtype)))
@@ -40,6 +41,7 @@ def test_closures_are_those_of_the_definition(semiring, dtype):
             assert_trees(weights, best, before, semiring)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("undirected", [False, True])
 def test_threads_share_what_is_large_enough(undirected):
     rng = np.random.default_rng(1)

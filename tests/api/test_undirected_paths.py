@@ -28,6 +28,7 @@ def test_distances_and_predecessors_are_those_of_both_directions(method, block, 
         assert_paths(weights, distances, before, np.inf)
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("block", [None, 16])
 @pytest.mark.parametrize(
     ("semiring", "dtype"),

@@ -57,6 +57,7 @@ def bench(tmp_path_factory):
     return run, folder / "kept"
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_a_bench_is_sampled_by_the_harness_and_kept_and_compared_by_pytest_benchmark(bench):
     run, kept = bench

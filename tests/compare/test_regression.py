@@ -52,6 +52,7 @@ def leftovers(project):
     ]
 
 
+@pytest.mark.deep
 def test_a_planted_slow_down_and_a_break_are_found_and_what_did_not_change_is_not(project):
     planted.write(
         project,

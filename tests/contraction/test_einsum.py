@@ -87,6 +87,7 @@ def drawn(rng, count):
 
 
 class TestAnyContraction:
+    @pytest.mark.deep(but=4)
     @pytest.mark.parametrize(
         ("name", "count", "number"),
         [

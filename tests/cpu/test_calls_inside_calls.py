@@ -77,6 +77,7 @@ KINDS = (
 )
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("inside", ("the same", "large"))
 def test_a_signal_handler_multiplies(kind: str, inside: str, on_alarm: Any) -> None:

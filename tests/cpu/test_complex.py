@@ -36,6 +36,7 @@ def of_parts(real, imaginary, dtype):
     return x
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("name", OWN)
 def test_no_number_stands_where_four_products_have_none(name, dtype, rng):
@@ -54,6 +55,7 @@ def test_no_number_stands_where_four_products_have_none(name, dtype, rng):
         assert np.array_equal(got.imag, imaginary, equal_nan=True), name
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("name", OWN)
 def test_integers_of_gauss_and_operands_of_one_part_are_exact(name, rng):
     a, b = (of_parts(*rng.integers(-50, 50, (2, 33, 33)).astype(float), "complex64") for _ in range(2))

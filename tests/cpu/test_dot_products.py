@@ -42,6 +42,7 @@ class TestTheRule:
 
 @pytest.mark.parametrize("kernel", TRIED, ids=str)
 class TestProducts:
+    @pytest.mark.deep(but=3)
     def test_of_any_height_by_blocks_and_threads(self, kernel):
         hows = itertools.cycle([*PACKS, {"pack_b": "always", "kc": 1000}, {"pack_b": "always", "kc": K - 1}])
         widths = [1 + kernel.lanes * vectors for vectors in (0, 1, kernel.nv, 2 * kernel.nv + 1)]
@@ -49,6 +50,7 @@ class TestProducts:
         for m, n, threads in pairs((2, 9, 4 * kernel.mr + 3), widths, (1, 2)):
             check(kernel, (m, n, K), threads=threads, accumulate=kernel in ADDING and n % 3 == 0, **next(hows))
 
+    @pytest.mark.deep(but=3)
     def test_of_any_strides(self, kernel):
         sizes = (2 * kernel.mr + 1, kernel.nr + 1, K)
         for number, layout in enumerate(LAYOUTS):

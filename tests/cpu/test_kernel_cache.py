@@ -118,6 +118,7 @@ def test_second_process_compiles_nothing_and_computes_the_same(ladder):
     assert report["results"] == expected_results()
 
 
+@pytest.mark.deep
 def test_damaged_entries_are_compiled_anew_and_replaced(ladder, tmp_path):
     folder = tmp_path / "kernels"
     shutil.copytree(ladder[0], folder)
@@ -186,6 +187,7 @@ for call in (directly, lambda *arguments: as_argument(scale, *arguments)):
     assert (report["counts"], report["results"]) == ({"loaded": 1}, [SCALED, SCALED])
 
 
+@pytest.mark.deep
 def test_kernels_compiled_apart_do_not_share_symbols(tmp_path):
     # The two differ in what they close over, so Numba tells them apart by a counter alone. Each holds a part that the
     # linker would take from the other if names were equal.
@@ -209,6 +211,7 @@ def compute(name):
     assert apart[0] != apart[1]
 
 
+@pytest.mark.deep
 def test_of_two_processes_at_once_on_an_empty_folder_one_compiles(tmp_path):
     folder = tmp_path / "kernels"
     both = [start(SCALE + REPORT, folder) for _ in range(2)]
@@ -266,6 +269,7 @@ def test_what_cannot_change_code_does_not_compile_anew_and_a_read_only_folder_is
     assert (report["counts"], report["results"]) == ({"loaded": 1}, SCALED)
 
 
+@pytest.mark.deep
 def test_only_an_edit_of_the_kernels_compiles_anew(tmp_path):
     project, folder = tmp_path / "project", tmp_path / "kernels"
     for name in ("backends", "harness"):

@@ -51,6 +51,7 @@ def compute(name, problem, parameters, seed=3):
 
 # Compiling is what costs. An option changes loops, a semiring what these call: each option meets one of two.
 # Every rung meets every semiring, in small blocks too, in tests/test_contract.py.
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize(
     ("name", "parameters", "semiring"),
     [(*variant, tuple(SCALARS)[number % 2]) for number, variant in enumerate((*VARIANTS, *SWITCHED))],
@@ -91,6 +92,7 @@ def test_packed_refuses_another_register_block():
         compute("cpu-packed", Problem(16, 16, 16), {"mr": 2})
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus", "max_times"))
 @pytest.mark.parametrize(("lanes", "simd"), [*((x, "on") for x in LANES), (LANES[0], "off")])
 def test_micro_kernel_is_exact_over_any_number_of_steps(lanes, simd, semiring):
@@ -155,6 +157,7 @@ def test_transpose_of_any_size_and_strides():
         np.testing.assert_array_equal(rows, b.T)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="NumPy warns of each sum that wraps")
 @pytest.mark.parametrize("name", ["cpu-naive", "cpu-packed"])  # by single elements, and by vectors
 def test_distances_of_8_bytes_wrap(name):

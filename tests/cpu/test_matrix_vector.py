@@ -42,6 +42,7 @@ def by_kernel(kernel, a, b, c=None, threads=1):
     return out
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_a_matrix_and_a_vector_in_any_order_and_layout(kernel, rng):
     semiring = kernel.problem(1, 1, 1).semiring

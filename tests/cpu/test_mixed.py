@@ -46,9 +46,11 @@ WORDS_OF_INTEGERS = [way for way in OF_INTEGERS if not way.method.is_tiled]
 
 @every_way
 class TestEveryMethod:
+    @pytest.mark.deep(but=5)
     def test_keeps_the_contract(self, way):
         assert_contract(way)
 
+    @pytest.mark.deep(but=7)
     def test_sizes_around_tiles_blocks_and_words(self, way):
         rows = (1, way.mr - 1, way.mr + 1, 2 * way.mr, 4 * way.mr + 1)
         columns = (1, way.lanes - 1, way.lanes + 1, way.nr, 2 * way.nr + 1, 4 * way.nr + way.lanes)
@@ -64,9 +66,11 @@ class TestEveryMethod:
             operands = Operands.generate(problem, k)
             assert_right(problem, operands, compute(way, operands, problem, kc=kc))
 
+    @pytest.mark.deep(but=7)
     def test_any_strides_and_nothing_beside_the_output(self, way):
         check_strides(way, (2 * way.mr + 1, way.nr + way.lanes + 1, 41), every=3)
 
+    @pytest.mark.deep(but=12)
     @pytest.mark.parametrize("sizes", ((5, 300, 200), (300, 30, 200), (70, 90, 65)))
     def test_operands_by_columns_are_packed_where_they_lie_and_have_the_same_sums(self, way, sizes):
         for is_added, threads in itertools.product((False, True), (1, 2)):
@@ -205,6 +209,7 @@ class TestSpecialFloats:
 
 
 class TestIntegers:
+    @pytest.mark.deep(but=3)
     @pytest.mark.parametrize("way", OF_INTEGERS, ids=str)
     def test_extremes_and_sums_that_wrap(self, way):
         extremes = (0, 1, 127, 128, 255) if way.narrow.kind == "u" else (-128, -127, -1, 0, 127)
@@ -242,6 +247,7 @@ class TestProcesses:
         assert int(count) == 48 * len(WAYS)
         assert ways == [str(way) for way in WAYS]
 
+    @pytest.mark.deep
     @pytest.mark.parametrize("widest", [name for name, needed in LESSER.items() if features().issuperset(needed)])
     def test_a_processor_without_the_instructions_converts(self, widest):
         """By its widest unit; what it computes by the others is compiled for the lesser processors."""

@@ -102,6 +102,7 @@ def test_a_product_of_tropical_gemm_needs_no_new_pages(name):
     assert int(python("-c", FAULTS).stdout) < 100
 
 
+@pytest.mark.deep(but=24)
 @pytest.mark.parametrize("name", installed(PEERS))
 @pytest.mark.parametrize("values", SPECIAL)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])

@@ -103,6 +103,7 @@ def run(processor: str, what: str) -> str:
     return python("-c", program, NUMBA_CPU_NAME=name, NUMBA_CPU_FEATURES=features).stdout
 
 
+@pytest.mark.deep
 @of_x86
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_no_loop_reads_or_writes_the_stack(processor):
@@ -114,6 +115,7 @@ def test_no_loop_reads_or_writes_the_stack(processor):
     assert vectors in loops
 
 
+@pytest.mark.deep
 @of_x86
 def test_halves_of_an_operand_serve_a_row_or_a_column_of_the_peak():
     loop = run("avx512", "halves_of_int8")
@@ -186,6 +188,7 @@ CASES = [
 ]
 
 
+@pytest.mark.deep(but=6)
 @pytest.mark.parametrize(("processor", "semiring", "dtype"), CASES)
 def test_a_tile_of_arm_computes_in_registers_by_the_fewest_instructions(processor, semiring, dtype):
     check_tile_of_arm(*tile_of_arm(processor, semiring, dtype), semiring, dtype)
@@ -213,6 +216,7 @@ for semiring, dtype in tests.OF_A_PAIR:
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bits", (256, 512))
 def test_a_tile_of_sve_of_fixed_length_would_too(bits):
     assert len(python("-c", OF_SVE.format(bits=bits)).stdout.splitlines()) == len(OF_A_PAIR)

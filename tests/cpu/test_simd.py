@@ -41,6 +41,7 @@ def around(*blocks):
 
 @every_kernel
 class TestSizes:
+    @pytest.mark.deep(but=5)
     def test_on_both_sides_of_every_block(self, kernel):
         mc, nc = 2 * kernel.mr, 2 * kernel.nr
         rows, columns = around(1, kernel.mr, mc, 2 * mc), around(1, kernel.lanes, kernel.nr, nc, nc + kernel.lanes)
@@ -54,12 +55,14 @@ class TestSizes:
                 check(kernel, (m, n, k), kc=1000, **pack)
                 check(kernel, (m, n, k), kc=120, mc=kernel.mr, **pack)
 
+    @pytest.mark.deep(but=5)
     def test_a_row_a_column_and_a_point(self, kernel):
         for sizes in itertools.product((1, 2 * kernel.lanes + 1), repeat=3):
             for layout in ("rows", "columns", "neither"):
                 check(kernel, sizes, (layout,) * 3)
 
 
+@pytest.mark.deep(but=5)
 @every_kernel
 def test_any_strides(kernel):
     sizes = 2 * kernel.mr + 1, min(2 * kernel.nr + kernel.lanes + 1, 140), min(2 * kernel.lanes + 3, 70)

@@ -35,6 +35,7 @@ def settings(dtype, threads=1, **sizes):
     return settings_of(plan)
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("conjugates", ["", "a", "b", "ab"])
 def test_conjugates_in_every_layout(dtype, conjugates, rng):

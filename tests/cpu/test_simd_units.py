@@ -30,6 +30,7 @@ for semiring, dtype, mr, nv in forms:
 """
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_a_lesser_processor_has_fewer_units_and_right_products(processor):
     name, _, features = processor.partition(" ")

@@ -48,6 +48,7 @@ class TestRecursion:
     def test_halves_the_sizes_while_no_half_is_smaller_than_the_crossover(self, sizes, crossover, levels):
         assert levels_of(Problem(*sizes), crossover) == levels
 
+    @pytest.mark.deep
     def test_every_case_of_the_contract_passes_with_recursion(self):
         """Of every other dtype the contract itself has cases with recursion, among its small blocks."""
         found = [
@@ -61,6 +62,7 @@ class TestRecursion:
             if BACKEND.refuses(case.problem) is None:
                 run_case(BACKEND, case, HERE)
 
+    @pytest.mark.deep(but=8)
     @pytest.mark.parametrize("sizes", ODD_SIZES)
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     @pytest.mark.parametrize("layout", ["CCC", "FAF"])
@@ -70,6 +72,7 @@ class TestRecursion:
         for crossover in (1 if max(sizes) < 20 else 4, 8, 100):
             np.testing.assert_array_equal(compute(problem, operands, crossover), operands.a @ operands.b)
 
+    @pytest.mark.deep
     def test_integers_wrap_exactly(self, rng):
         problem = Problem(21, 18, 23, dtype=np.dtype(np.int16), alpha=3, beta=2, accumulate=True)
         operands = Operands.generate(problem, 1)
@@ -135,6 +138,7 @@ class TestForms:
         assert counts == {"winograd": 15, "classic": 18}
         assert {len(seven.names) for form in FORMS.values() for seven in (form.left, form.right)} == {PRODUCTS}
 
+    @pytest.mark.deep(but=2)
     @pytest.mark.parametrize("sizes", ODD_SIZES)
     def test_whole_numbers_are_exact_by_the_classic_form(self, sizes):
         problem = Problem(*sizes)

@@ -62,6 +62,7 @@ def judged(dtype, levels, bug):
     return verify(problem, operands, model(operands.a, operands.b, levels, bug), seed=1, extra_error=extra)
 
 
+@pytest.mark.deep(but=6)
 @pytest.mark.parametrize(("bug", "dtype", "levels"), pairs((*SUMS, *LOST_EDGES), DTYPES, LEVELS))
 def test_a_wrong_sign_and_a_lost_edge_are_caught(bug, dtype, levels):
     with pytest.raises(VerificationError):

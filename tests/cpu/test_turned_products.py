@@ -38,6 +38,7 @@ def test_which_products_are_turned() -> None:
     assert not turns_product(16, 63, 4000)
 
 
+@pytest.mark.deep(but=10)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
 @pytest.mark.parametrize("semiring", ["plus_times", "min_plus", "plus_min"])

@@ -61,7 +61,11 @@ def _compile(unit):
     return functions.compile()
 
 
-@pytest.fixture(scope="module", params=UNITS, ids=lambda unit: unit.name)
+@pytest.fixture(
+    scope="module",
+    params=[UNITS[0], *(pytest.param(unit, marks=pytest.mark.deep) for unit in UNITS[1:])],
+    ids=lambda unit: unit.name,
+)
 def unit_and_call(request):
     return request.param, _compile(request.param)
 

@@ -41,6 +41,7 @@ BUILD = {
 }
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("simd", ("on", "off"))
 @pytest.mark.parametrize("name", BUILD)
 def test_the_inner_loop_runs_on_vectors_unless_simd_is_off(name, simd):
@@ -58,6 +59,7 @@ def test_a_switch_leaves_the_settings_of_numba_as_they_were():
     assert before == numba.config.LOOP_VECTORIZE == 1
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("name", ("cpu-naive", "cpu-transposed", "cpu-tiled", "cpu-packed"))
 def test_scalars_compute_the_same_product(name):
     problem = Problem(13, 11, 37, accumulate=True)

@@ -32,7 +32,9 @@ def run(ranks: int, *arguments: str, program: str = "gpu_ranks") -> str:
     return start(*command, *arguments, env=own, PYTHONPATH=str(ROOT), NCCL_NVLS_ENABLE="0").stdout
 
 
-@pytest.mark.parametrize(("ranks", "order"), [(1, "newest"), (3, "fake"), (4, "newest")])
+@pytest.mark.parametrize(
+    ("ranks", "order"), [(1, "newest"), (3, "fake"), pytest.param(4, "newest", marks=pytest.mark.deep)]
+)
 def test_engines_give_the_product_and_the_words_of_the_formula_whichever_stream_is_ahead(ranks, order):
     assert " 0 wrong" in run(ranks, order, "copy", "staged")
 

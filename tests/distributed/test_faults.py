@@ -75,6 +75,7 @@ def ended(*faults: str, count: int = 2, **options: object):
     return answer
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failing_rank_ends_all_and_the_cause_is_printed(fault):
     answer = ended(fault, count=3)

@@ -179,6 +179,7 @@ def test_memory_that_ranks_share_goes_with_the_product(rng):
     assert mapped() == [0, 0]
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("how", "cause"), [("raises", "ZeroDivisionError: planted"), ("killed", "signal 9")])
 def test_a_failing_rank_is_one_exception_and_the_next_product_is_computed(how, cause, tmp_path):
     x, told = np.arange(36).reshape(6, 6), tmp_path / "time of the fault"
@@ -208,6 +209,7 @@ def test_an_interrupted_product_ends_the_ranks_and_the_next_is_computed():
     assert np.array_equal(harness.gemm(x, x, backend="dist-2d", threads=2), x @ x)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("how", ["waits", "stopped", "busy"])  # stopped: as a worker is between its commands
 def test_ranks_end_with_a_killed_parent_whatever_they_do(how):
     traces = ranks.Traces()
@@ -223,6 +225,7 @@ def test_ranks_end_with_a_killed_parent_whatever_they_do(how):
         traces.eventually_none()
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_has_waited_for_its_ranks(number, tmp_path):
     traces, temporary = ranks.Traces(), tmp_path / "temporary"
@@ -279,6 +282,7 @@ def test_rows_of_shared_memory_do_not_share_cache_sets(columns, dtype):
     assert np.array_equal(other, shared.array)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(
     ("program", "message"),
     [

@@ -17,17 +17,26 @@ pytestmark = pytest.mark.mpi
 # compute at once, since a process takes longer to start than a product to compute.
 PRODUCTS = {8: 20, 7: 16, 1: 60, 6: 24, 2: 80, 4: 45, 3: 45}
 GROUPS = ((8,), (7, 1), (6, 2), (4, 3))
+FEW = {4: 10, 3: 10, 1: 10}
 
 
-def test_any_product_is_that_of_one_rank_and_its_words_and_bytes_are_as_predicted(subtests):
-    groups = ("+".join(f"{size}x{PRODUCTS[size]}" for size in sizes) for sizes in GROUPS)
-    answer = ranks.run(max(PRODUCTS), "rank_products.py", "products", *groups)
+@pytest.mark.parametrize(
+    ("products", "groups"),
+    [
+        pytest.param(FEW, ((4,), (3, 1)), id="4 ranks"),
+        pytest.param(PRODUCTS, GROUPS, id="8 ranks", marks=pytest.mark.deep),
+    ],
+)
+def test_any_product_is_that_of_one_rank_and_its_words_and_bytes_are_as_predicted(products, groups, subtests):
+    asked = ("+".join(f"{size}x{products[size]}" for size in sizes) for sizes in groups)
+    answer = ranks.run(max(products), "rank_products.py", "products", *asked)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    for count, products in PRODUCTS.items():
+    for count, number in products.items():
         with subtests.test(count):
-            assert f"{count} ranks: {products} products, 0 wrong\n" in answer.stdout, answer.stdout
+            assert f"{count} ranks: {number} products, 0 wrong\n" in answer.stdout, answer.stdout
 
 
+@pytest.mark.deep
 def test_planted_faults_are_found(subtests):
     answer = ranks.run(4, "rank_products.py", "faults", *FAULTS)
     assert answer.returncode == 0, answer.stderr

@@ -61,8 +61,12 @@ ALSO = {
 
 
 @pytest.mark.skipif(ranks.missing() is not None, reason=str(ranks.missing()))
-def test_each_runs_and_every_time_is_of_a_proven_result(subtests, tmp_path):
-    for name, cells in harness_run(tmp_path, *EXPERIMENTS).items():  # one run: processes and jobs of ranks live on
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(("dist_breakdown",), id="one"), pytest.param(tuple(EXPERIMENTS), id="all", marks=pytest.mark.deep)],
+)
+def test_each_runs_and_every_time_is_of_a_proven_result(names, subtests, tmp_path):
+    for name, cells in harness_run(tmp_path, *names).items():  # one run: processes and jobs of ranks live on
         with subtests.test(name):
             assert cells
             for cell in cells:

@@ -39,6 +39,7 @@ def findings(monkeypatch, name, semiring, dtype):
     return [f for f in found if f.what.endswith("batches")]
 
 
+@pytest.mark.deep(but=5)
 @pytest.mark.parametrize(
     ("name", "semiring", "dtype"),
     [

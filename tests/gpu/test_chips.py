@@ -31,6 +31,7 @@ def test_every_kernel_file_is_given_to_some_chip():
     assert files == {job.kernel.stem for name in ("H200", "A100") for job in jobs(DEVICES[name])[0]}
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize("capability", [x for x in CHIPS if x not in COMPILED_ELSEWHERE], ids=str)
 def test_kernels_drawn_at_random_compile_and_are_within_the_limits_of_the_chip(capability):
@@ -96,6 +97,7 @@ LOOPS = [
 ]
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @needs_nvdisasm
 @pytest.mark.parametrize(("name", "semiring", "dtype", "expected"), LOOPS)
@@ -125,6 +127,7 @@ PACKED = [
 ]
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @needs_nvdisasm
 @pytest.mark.parametrize(("arch", "expected"), PACKED)

@@ -69,6 +69,7 @@ def close(gpu, weights, semiring, *, keeps, block=None, name="gpu-tuned", symmet
     return best.get(), before.get() if keeps else None, findings
 
 
+@pytest.mark.deep(but=6)
 @pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_every_step_of_small_matrices(gpu, monkeypatch, semiring, dtype, keeps):
@@ -95,7 +96,12 @@ def assert_closed(gpu, weights, semiring):
 
 @pytest.mark.parametrize(
     ("semiring", "dtype"),
-    [("min_plus", "float32"), ("lor_land", "bool"), ("min_plus", "int32"), ("min_plus", "float16")],
+    [
+        ("min_plus", "float32"),
+        pytest.param("lor_land", "bool", marks=pytest.mark.deep),
+        pytest.param("min_plus", "int32", marks=pytest.mark.deep),
+        pytest.param("min_plus", "float16", marks=pytest.mark.deep),
+    ],
 )
 def test_whole_calls_with_ties_and_cycles_of_length_zero(gpu, semiring, dtype):
     for n in (1, 20, 40, 140):
@@ -128,6 +134,7 @@ def test_undirected_graphs(gpu, semiring, dtype):
         shortest_paths(gpu.array(weights), directed=False)
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_half_of_an_undirected_graph_is_computed(gpu, monkeypatch, semiring, dtype):
     monkeypatch.setattr(gpu_backend, "HALVES_FROM", 0)

@@ -59,6 +59,7 @@ def test_sums_of_two_bytes_times_upper_weights_are_exact(count, part):
     assert 2 ** (2 * x.half_bits + 1) < x.product
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("dtype", ("complex64", "complex128"))
 @pytest.mark.parametrize("layout", ("CCC", "FFC", "CFF", "FCF"))
 def test_residues_in_any_layout(layout, dtype, bytes_by_numpy):
@@ -74,6 +75,7 @@ def whole_numbers(operands):
         x.real[...], x.imag[...] = np.rint(100 * x.real), np.rint(100 * x.imag)
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("size", ((1, 1, 1), (2, 65, 128), (17, 64, 129), (33, 31, 127), (3, 130, 1030)))
 def test_sizes_around_every_edge_are_exact_in_whole_numbers(size, bytes_by_numpy):
     operands, result, _ = compute(size, whole_numbers, dtype="complex128", gate="off")
@@ -89,7 +91,7 @@ def test_products_too_long_for_one_launch_and_panels_of_columns(bytes_by_numpy, 
 @pytest.mark.parametrize(
     ("dtype", "change", "chosen"),
     [
-        ("complex128", "normal", 15),
+        pytest.param("complex128", "normal", 15, marks=pytest.mark.deep),
         ("complex64", "normal", 7),
         ("complex128", "real", 0),  # half of all elements are zeros: nothing is proven
         ("complex128", "wide", 0),
@@ -187,6 +189,7 @@ def brought(gpu, monkeypatch):
     bring(monkeypatch)
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize(("layout", "size"), BROUGHT)
 def test_complex_numbers_are_multiplied_as_they_lie(layout, size, brought, monkeypatch):
     backend = RUNGS["gpu-four-m"]
@@ -223,6 +226,7 @@ def test_passes_are_for_what_is_not_read_as_it_lies(brought):
         assert stems(size) == ["planes", "tensor_core_f64_tma", "planes"]
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize("layout", ("CCC", "FFC", "CFC", "FCC"))
 def test_the_kernel_that_reads_complex_numbers_does_not_spill(layout, gpu):

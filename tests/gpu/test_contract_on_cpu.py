@@ -46,7 +46,15 @@ KERNELS = (
 )
 
 
-@pytest.mark.parametrize(("name", "semiring", "dtype"), KERNELS)
+def _kernels():
+    """Return all of them; those after the first of a rung are deep."""
+    seen = set()
+    for kernel in KERNELS:
+        yield pytest.param(*kernel, marks=[pytest.mark.deep] if kernel[0] in seen else [])
+        seen.add(kernel[0])
+
+
+@pytest.mark.parametrize(("name", "semiring", "dtype"), [*_kernels()])
 def test_contract_holds_on_the_cpu(name, semiring, dtype):
     rung = with_small_tiles(name) if name in SMALL else RUNGS[name]
     found = contract_findings(rung, SEMIRINGS[semiring], np.dtype(dtype))

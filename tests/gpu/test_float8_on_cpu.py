@@ -61,6 +61,7 @@ def assert_exact(*arguments, **options):
     return stems
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", ("CCC", "CFC", "FCC", "FFC"))
 def test_whole_numbers_are_exact_in_every_layout_and_size(kind, layout):
@@ -74,6 +75,7 @@ def test_what_lies_along_k_in_whole_vectors_is_used_as_it_lies():
     assert assert_exact((140, 70, 208), "float8_e4m3fn", layout="CCC") == ["digits", "tensor_core_f8"]
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("columns", (64, 112, 128, 192))
 def test_tiles_of_every_width(columns):
     for sums, steps in itertools.product(("flushed", "fast"), (1, 4, 5, 7)):
@@ -88,6 +90,7 @@ def test_a_triangle():
     assert_exact((150, 150, 140), "float8_e4m3fn", triangle="d", parameters={**TILE, "bn": 128})
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_last_rows_and_columns_are_left_to_idle_warps(kind):
     for size, layout in (((129, 66, 131), "CCC"), ((130, 128, 528), "CFC"), ((128, 65, 5), "FFC")):

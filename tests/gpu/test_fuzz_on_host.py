@@ -16,6 +16,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("kind", programs.ON_GPU, ids=lambda kind: f"{kind.semiring}-{kind.narrow}")
 @hypothesis.settings(max_examples=40, phases=programs.PHASES, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=st.data())

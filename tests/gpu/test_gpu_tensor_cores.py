@@ -340,6 +340,7 @@ def _cases():
 MOST_SPILLS = {"tensor_core_f32": 160, "pack_bits": 16}
 
 
+@pytest.mark.deep(but=3)
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "problem", "parameters"), list(_cases()), ids=str)
 def test_kernels_compile_and_do_not_spill(name, problem, parameters):
@@ -352,6 +353,7 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
             assert found[kernel.function].spill_bytes <= MOST_SPILLS.get(kernel.stem, 0), (kernel.stem, arch)
 
 
+@pytest.mark.deep
 @needs_nvrtc
 def test_all_tiles_of_16_bit_elements_compile_and_do_not_spill():
     """Each alone, in a cluster that shares k, or in one that shares what it fetches."""
@@ -407,6 +409,7 @@ READERS = {
 DEEP, FLAT = (500, 500, 20000), (8, 4096, 8192)
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @needs_ml_dtypes
 @pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))

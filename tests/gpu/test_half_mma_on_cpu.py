@@ -51,6 +51,7 @@ def test_triangles_are_refused():
         program(of, TILE)
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize("size", [(96, 96, 4096), (97, 97, 4097)], ids=["whole rows", "ragged rows"])
 def test_kernels_of_all_tiles_fit_their_multiprocessor(size):

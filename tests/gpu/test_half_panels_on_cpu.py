@@ -48,6 +48,7 @@ class TestOnTheCpu:
         for k in (24, 30, 33, 21):
             compute((70, 20, k), change=shift)
 
+    @pytest.mark.deep(but=3)
     @pytest.mark.parametrize("gap", (1, 2, 3, 8, 9, 16, 24, 101))
     def test_rows_of_a_may_have_gaps(self, monkeypatch, gap):
         for at_end in (False, True):
@@ -109,6 +110,7 @@ def test_tall_products_are_computed_so():
         assert RUNG.plan(problem(size, **more), detect()).options["unit"] != "panels"
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize("k", [33, 40, 42, 192], ids=["odd rows", "granules", "even rows", "rows alone"])
 def test_kernels_of_all_panels_fit_their_multiprocessor(k):

@@ -88,6 +88,7 @@ def test_bytes_without_signs_have_wide_sums_too():
         assert_exact(product((129, 20, 144), "int32", "uint8", layout=layout, accumulate=True, alpha=5), edges=4)
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("dtype", ("int8", "uint16", "int32", "uint64"))
 def test_integers_are_multiplied_by_their_digits(dtype):
     assert_exact(product((20, 30, 131), dtype, layout="FFC", accumulate=True, alpha=3))

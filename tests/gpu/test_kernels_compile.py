@@ -67,6 +67,7 @@ def check(kernel, arch, most_spilled=0):
     return taken
 
 
+@pytest.mark.deep(but=3)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("name", "arch"), [*((name, "sm_90") for name in LADDER), ("gpu-warp-tiled", "sm_80"), ("gpu-pipelined", "sm_80")]
@@ -76,6 +77,7 @@ def test_rung_compiles_and_spills_nothing(name, arch):
         check(kernel, arch)
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "left_out"), LEFT_OUT)
 def test_a_rung_without_an_idea_compiles_and_spills_nothing(name, left_out):
@@ -90,6 +92,7 @@ def test_operands_of_float32_with_sums_of_float64_compile():
     check(kernel, "sm_90")
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_tuned_tiles_spill_nothing(semiring, dtype):
@@ -101,6 +104,7 @@ def test_tuned_tiles_spill_nothing(semiring, dtype):
             assert taken.registers * blocks * int(np.prod(kernel.block)) <= REGISTERS
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype", "side"), (
     ("plus_times", "float32", 8), ("plus_times", "float32", 31), ("min_plus", "float32", 16),
@@ -176,6 +180,7 @@ def test_a_narrow_product_has_narrow_tiles():
     assert RUNGS["gpu-tuned"].plan(problem, detect()).launch.bn == 64
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
 @pytest.mark.parametrize(("semiring", "n"), (("min_plus", 4096), ("max_min", 257)))
@@ -193,6 +198,7 @@ def test_tuned_tiles_for_shares_of_k_spill_nothing():
         check(kernel, "sm_90")
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize("edge", ("conditional", "padded", "big-small"))
 def test_every_way_with_edges_compiles(edge):
@@ -224,6 +230,7 @@ VECTOR_KINDS = (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16
 VECTOR_SIZES = ((4097, 1, 4097), (1, 4097, 4097), (1, 33, 4097), (10**6, 1, 33))
 
 
+@pytest.mark.deep(but=3)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("semiring", "dtype", "size"),

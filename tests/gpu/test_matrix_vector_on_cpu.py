@@ -42,6 +42,7 @@ def test_windows_of_larger_matrices_are_taken_as_they_lie(name, side):
         check_window(RUNGS[name], product(side, 37, 70, accumulate=True, alpha=3, beta=2), by_columns, offset, gap)
 
 
+@pytest.mark.deep(but=5)
 @pytest.mark.parametrize("dtype", ("float32", "float64", "int16", "int8"))
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("by_columns", (False, True))
@@ -98,6 +99,7 @@ def test_illegal_options_are_refused(name, options):
 
 
 class TestShortRows:
+    @pytest.mark.deep(but=3)
     @pytest.mark.parametrize("tile", (8, 40))
     @pytest.mark.parametrize("dtype", ("float32", "float64", "int16", "int8"))
     def test_tiles_begin_anywhere(self, tile, dtype):
@@ -224,6 +226,7 @@ class TestRules:
         assert short_rows_launch(10**6, 33, itemsize, 33, MEASURED, tile=0) is not None
         assert short_rows_launch(100, 33, itemsize, 33, MEASURED, tile=0) is None
 
+    @pytest.mark.deep(but=2)
     @pytest.mark.parametrize("itemsize", (1, 2, 4, 8))
     def test_windows_of_columns_fit_their_slots(self, itemsize):
         for count in self.SIZES:

@@ -275,11 +275,13 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
 TOLD = {"ends of operands": "beyond the end of a buffer", "gpu-tiled with threads": "barrier"}
 
 
+@pytest.mark.deep(but=9)
 @pytest.mark.parametrize("name", CHECKS)
 def test_kernels_as_they_are_pass_each_check(name, monkeypatch):
     CHECKS[name](monkeypatch)
 
 
+@pytest.mark.deep(but=9)
 @pytest.mark.parametrize(
     ("name", "files", "mutants"),
     [

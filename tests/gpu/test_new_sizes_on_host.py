@@ -43,6 +43,7 @@ def prepared(monkeypatch):
     return seen
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus"))
 @pytest.mark.parametrize(
     ("backend", "dtype"), (("gpu-tuned", "float32"), ("gpu-tuned", "float64"), ("auto", "float64"))

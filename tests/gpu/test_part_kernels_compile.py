@@ -22,6 +22,7 @@ from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS
 pytestmark = pytest.mark.no_cover
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("semiring", "dtype", "arch"),
@@ -52,6 +53,7 @@ def test_sums_of_exponentials_compile(dtype):
     assert all(taken.spill_bytes == 0 and taken.registers <= 64 for taken in found.values())
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize("is_one", (False, True))
 @pytest.mark.parametrize("states", (8, 100, 1000))
@@ -78,6 +80,7 @@ def test_orders_in_memory_compile(along_memory):
     assert all(taken.spill_bytes == 0 for taken in found.values())
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize(("dtype", "options"), (
     ("float64", {}), ("float32", {"gate": "certified"}),  # tests.gpu.chips has each gate

@@ -41,6 +41,7 @@ def cap_of(rows, n, itemsize):
     return int((3 * rows * n + rows * rows) * itemsize / 0.9) + 1
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_a_graph_beyond_the_cap_passes_by_panels(gpu, semiring, dtype, rows, rng):

@@ -77,6 +77,7 @@ class TestWhatChanges:
             out = gpu.empty((16, 16), "float32")
             assert np.array_equal(gemm(x, y, z, out=out, backend=backend).get(), x.get() @ y.get() + z.get())
 
+    @pytest.mark.deep(but=1)
     @pytest.mark.parametrize("is_scanned", (False, True))
     def test_values_that_decide_about_a_form(self, gpu, is_scanned, monkeypatch):
         scan = dict.fromkeys(tuning_gpu.SCANNED_FROM, 0 if is_scanned else 1 << 60)
@@ -104,6 +105,7 @@ class TestWhatChanges:
 class TestWhatIsAnotherProduct:
     """Each of two calls that differ in one thing is computed as it should be, in any order."""
 
+    @pytest.mark.deep(but=3)
     @pytest.mark.parametrize(
         "options",
         [

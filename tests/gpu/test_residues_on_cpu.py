@@ -55,6 +55,7 @@ def scaled(vectors, count):
     return [[round(math.ldexp(v, e)) for v in x] for x, e in zip(vectors.tolist(), exponents, strict=True)], exponents
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("count", "layout"), [(12, "CCC"), (16, "CCC"), (16, "FFC")])
 def test_residues_are_those_of_the_scaled_integers(count, layout, rng):
     size = m, n, k = 20, 70, 150
@@ -103,6 +104,7 @@ def test_integers_of_few_bits_are_exact():
     assert (result == operands.a @ operands.b).all()
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("layout", ("CCC", "FFC"))
 def test_float32_by_fewer_moduli_in_any_layout(layout):
     for moduli in tuning.NUMBERS["float32"].counts:
@@ -115,6 +117,7 @@ def test_float32_by_fewer_moduli_in_any_layout(layout):
     assert (np.abs(result - exact) <= 2.0**-24 * np.abs(exact) + 2.0**-29 * np.abs(exact).max()).all()
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize(
     ("name", "chosen"), [("normal", 7), ("phi1", 7), ("D 2^+-4", 0), ("nan", 0), ("half zeros", 0)]
 )
@@ -123,6 +126,7 @@ def test_gate_chooses_for_float32_too(name, chosen, rng):
     assert execution.found("moduli")[0] == chosen
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("layout", ("CCC", "FFC", "CFC", "FCC"))
 def test_any_layout_with_alpha_beta_and_c(layout, monkeypatch):
     monkeypatch.setattr(ByteProducts, "has_native", True)
@@ -206,6 +210,7 @@ CHOSEN = {
 }  # fmt: skip
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_gate_chooses_by_the_values(name, rng):
     for gate, expected in zip(("proven", "statistic"), CHOSEN[name], strict=True):
@@ -218,6 +223,7 @@ def test_gate_chooses_by_the_values(name, rng):
 CERTIFIED = {"normal": 14, "phi1": 15, "half zeros": 14, "zeros": 14, "bad pair": 0, "D 2^+-20": 0, "nan": 0}
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_product_of_sizes_certifies_each_element(name, rng):
     for layout in ("CCC", "FFC"):
@@ -231,6 +237,7 @@ def test_a_product_of_sizes_certifies_each_element(name, rng):
 BALANCED = {"normal": (14,), "D 2^+-20": (14, 15), "one-sided spike": (14, 15), "nan": (0,), "1e308": (0,)}
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("name", BALANCED)
 def test_balance_makes_large_elements_meet_large_ones(name, rng):
     for layout in ("CCC", "FFC"):

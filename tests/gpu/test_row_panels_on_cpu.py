@@ -72,6 +72,7 @@ def test_tall_products_are_computed_so():
     assert not plan_of((9000, 3, 30), "min_plus", "float32", layout="FCC").options.get("panels")
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):

@@ -19,6 +19,7 @@ def random_model(seed, count, steps, states, *, each, dtype, spread=2.0):
     return [x.astype(dtype) for x in values]
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize(("steps", "states"), [(6, 1), (6, 5), (6, 40), (1, 5), (0, 5)])
@@ -88,6 +89,7 @@ def test_steps_of_many_states_are_products(gpu, monkeypatch, dtype):
     np.testing.assert_array_equal(viterbi(*[gpu.array(x) for x in whole])[0].get(), viterbi(*whole)[0])
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("steps", [20, 26, 31])
 def test_long_sequences_are_cut_into_chunks(gpu, monkeypatch, dtype, steps):

@@ -46,6 +46,7 @@ def _combinations():
             yield pytest.param(name, edge, *KINDS[(i + j) % len(KINDS)], id=f"{name}-{edge}")
 
 
+@pytest.mark.deep(but=8)
 @pytest.mark.parametrize(("name", "edge", "semiring", "dtype", "accumulate"), list(_combinations()))
 def test_rung_is_right_at_every_edge_of_its_tiles(name, edge, semiring, dtype, accumulate):
     problem = Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype))
@@ -76,6 +77,7 @@ def test_threads_need_not_cut_the_copies_of_b_evenly(bm):
         compute("gpu-tuned", "min_plus", "float64", (bm + 3, n, 16), accumulate=True, bm=bm, **UNEVEN)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("stagger", (2, 5, 16))
 def test_tiles_may_begin_anywhere_along_k(stagger):
     kinds = pairs((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112), (1, 2))
@@ -136,6 +138,7 @@ def test_rows_take_an_a_by_columns_as_it_lies():
 COLUMN_TILES = (SQUARE, UNEVEN | {"bm": 64}, UNEVEN | {"bm": 192, "wm": 64, "bn": 24})
 
 
+@pytest.mark.deep
 def test_pipelines_take_columns_as_they_lie():
     cases = []
     for name, layout, i in pairs(("gpu-pipelined", "gpu-tuned"), ("FCC", "CFC", "FFC"), range(len(KINDS))):
@@ -155,6 +158,7 @@ def test_a_b_by_columns_that_many_rows_use_is_turned_first():
         assert {"rows_of_a", "rows_of_b"} & set(scratch) == turned
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))
 def test_shares_of_k_and_of_the_last_tiles_are_right_by_columns(layout):
     cases = []
@@ -209,6 +213,7 @@ def test_sums_settle_and_terms_of_every_kind_are_right(semiring, rows):
     check(with_small_tiles("gpu-tuned", **SQUARE), problem, mostly_of_one_sign(1 if semiring == "min_plus" else -1))
 
 
+@pytest.mark.deep(but=5)
 @pytest.mark.parametrize("shares", (2, 3, 7))
 @pytest.mark.parametrize(("semiring", "dtype", "accumulate"), KINDS)
 def test_shares_of_k_are_right(semiring, dtype, accumulate, shares):
@@ -216,6 +221,7 @@ def test_shares_of_k_are_right(semiring, dtype, accumulate, shares):
         compute("gpu-tuned", semiring, dtype, size, accumulate=accumulate, **SQUARE, shares=shares)
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize(("semiring", "dtype", "accumulate"), KINDS)
 @pytest.mark.parametrize("edge", ("redirected", "padded"))
 def test_tiles_after_whole_waves_are_shared(semiring, dtype, accumulate, edge):
@@ -252,6 +258,7 @@ def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
         assert [step.kernel.function for step in program.steps if step.kernel.stem != "pad_rows"] == ["gemm"]
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize(("semiring", "dtype"), (("min_plus", "int16"), ("max_plus", "int16"), ("min_plus", "uint16")))
 @pytest.mark.parametrize("size", ((5, 9, 8), (67, 6, 33), (3, 130, 18)))
 def test_two_elements_a_word_are_right(semiring, dtype, size):
@@ -282,6 +289,7 @@ def with_special_halves(operands):
     operands.a[0] = np.nan  # of which nothing is left but the zero
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize(("semiring", "dtype"), (("min_plus", "int16"), ("max_plus", "float16")))
 @pytest.mark.parametrize("has_zero", (False, True))
 def test_shares_of_k_are_right_for_two_elements_a_word(semiring, dtype, has_zero):
@@ -297,6 +305,7 @@ def test_shares_of_k_are_right_for_two_elements_a_word(semiring, dtype, has_zero
             check(rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate), change)
 
 
+@pytest.mark.deep(but=6)
 @pytest.mark.parametrize("semiring", ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_times"))
 @pytest.mark.parametrize(("size", "accumulate"), (((5, 9, 8), True), ((67, 6, 33), False), ((1, 1, 1), False)))
 def test_two_halves_a_word_are_right_for_all_values(semiring, size, accumulate):

@@ -63,6 +63,7 @@ WHOLE = pairs(
 )
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize(("sizes", "dtype", "form"), WHOLE, ids=str)
 def test_whole_numbers_are_exact_at_every_size_and_level(gpu, sizes, dtype, form):
     for options in ({}, SCALED):
@@ -190,6 +191,7 @@ def test_is_never_chosen_automatically(gpu):
     assert "gpu-strassen" not in chosen
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 @pytest.mark.parametrize("form", ("winograd", "classic"))

@@ -35,6 +35,7 @@ def check(kernel, arch, most_spilled=0):
     return taken
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_symmetric_matrices_times_vectors_spill_nothing(semiring, dtype):
@@ -48,6 +49,7 @@ def test_symmetric_matrices_times_vectors_spill_nothing(semiring, dtype):
             assert taken.registers * int(resident) <= REGISTERS
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS[:5])
 def test_updates_spill_nothing(semiring, dtype):
@@ -58,6 +60,7 @@ def test_updates_spill_nothing(semiring, dtype):
             check(kernel, "sm_90", most_spilled=64)  # of whole tiles, gpu-tensor-core spills as much
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "semiring", "dtype", "n"), (
     *(("gpu-tuned", *kind, n) for kind, n in zip(KINDS[:4], (1024, 4096, 4096, 1024), strict=True)),
@@ -70,6 +73,7 @@ def test_triangles_spill_nothing(name, semiring, dtype, n):
         check(kernel, "sm_90", most_spilled=64)  # of whole tiles, gpu-tensor-core spills as much
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize(("dtype", "unit"), (("float32", "wgmma"), ("float64", "tma")))
 def test_triangles_by_instructions_of_hopper_spill_nothing(dtype, unit):

@@ -44,12 +44,14 @@ def update(m, n, k, semiring="plus_times", dtype="float32", **options):
     return Problem(m, n, k, semiring_of(semiring), np.dtype(dtype), **options)
 
 
+@pytest.mark.deep(but=8)
 @pytest.mark.parametrize("layout", ("CCC", "FCC", "ACA"))
 @pytest.mark.parametrize(("semiring", "dtype", "options"), KINDS)
 def test_symmetric_matrices_times_vectors_are_right(semiring, dtype, options, layout):
     compute(Symv(), *(symmetric(size, semiring, dtype, layout, **options) for size in (1, 31, 64, 100, 129)))
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("strip", (
     {"side": 128, "warps": 16, "rows": 8, "tiles": 1}, {"side": 128, "warps": 4, "rows": 32, "tiles": 2},
     {"side": 32, "warps": 32, "rows": 1, "tiles": 1}, {"side": 64, "warps": 2, "rows": 16, "tiles": 4},
@@ -78,6 +80,7 @@ def test_strips_that_warps_do_not_cut_are_refused(strip):
         compute(RankUpdate(), update(5, 5, 1), rows=3)
 
 
+@pytest.mark.deep(but=6)
 @pytest.mark.parametrize(("semiring", "dtype", "options", "k"), [
     (*kind, k) for number, kind in enumerate(KINDS) for k in ((0, 3), (1, 16))[number % 2]
 ])  # fmt: skip

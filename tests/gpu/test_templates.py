@@ -34,6 +34,7 @@ def launches(program):
     return numbers.scratch_bytes, numbers.zeroed_bytes, steps, numbers.grids, each
 
 
+@pytest.mark.deep(but=10)
 @pytest.mark.parametrize("order", ("CC", "FC", "CF", "FF"))
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in KINDS.items() for kind in kinds])
 def test_a_template_is_what_its_sizes_are_described_by(monkeypatch, name, kind, order):

@@ -37,6 +37,7 @@ def compute(*arguments, **options):
     together(begin(*arguments, **options))
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize("dtype", SMALL)
 def test_product_is_right_at_every_edge_of_the_tiles(dtype, edge):
@@ -77,6 +78,7 @@ def test_float64_by_columns_is_read_as_it_lies():
     together(*products)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("stagger", (2, 5, 16))
 def test_tiles_may_begin_anywhere_along_k(stagger):
     products = []
@@ -137,6 +139,7 @@ WHOLE = {"bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "
 BROUGHT = {**WHOLE, "unit": "tma", "blocks": 2, "group": 1}
 
 
+@pytest.mark.deep
 def test_float64_of_tiles_that_are_brought_is_right_in_any_layout():
     sizes = ((1, 1, 1), (140, 130, 40), (300, 131, 66), (20, 30, 200))
     kinds = [*pairs(range(3), (4, 8, 16), ("CCC",)), *pairs(range(4), (8, 16), LAYOUTS)]
@@ -221,6 +224,7 @@ NARROW = [tile.launch for tile in thin_tiles.HALF.tiles if min(tile.launch.bm, t
 NARROW_SIZES = ((5, 140, 200), (40, 300, 131), (300, 9, 70), (130, 40, 264), (1, 1, 1))
 
 
+@pytest.mark.deep(but=12)
 @pytest.mark.parametrize("launch", NARROW, ids=lambda launch: f"{launch.bm}x{launch.bn}x{launch.stages}")
 def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
     number = NARROW.index(launch) % len(NARROW_SIZES)  # in turn: tiles differ little, and each is another kernel
@@ -230,6 +234,7 @@ def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
     compute_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares)
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_by_wgmma_take_columns_as_they_lie(layout):
     tiles = (
@@ -275,6 +280,7 @@ def compute_together(monkeypatch, tile):
         compute_by_wgmma((40, n, 200), accumulate=accumulate, alpha=3.0, blocks=100, **SHARED_TILES[tile])
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("tile", SHARED_TILES)
 def test_sums_of_blocks_that_share_k_are_added_up(tile, monkeypatch):
     compute_together(monkeypatch, tile)
@@ -315,6 +321,7 @@ BITS_TILE = {"bm": 32, "bn": 16, "bk": 16, "tm": 4, "tn": 4, "wm": 32, "wn": 16}
 BITS_BY_WGMMA = {**HALF, "bk": 32, "wm": 0, "wn": 0, "unit": "wgmma"}
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("accumulate", (False, True))
 @pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
 def test_bits_by_wgmma_are_right(semiring, accumulate):
@@ -324,6 +331,7 @@ def test_bits_by_wgmma_are_right(semiring, accumulate):
     together(*(begin_words(RUNG, semiring, "bool", size, **{**how, **tile}) for size, tile in cases))
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("accumulate", (False, True))
 @pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
 def test_bits_are_right_along_n_and_along_k(semiring, accumulate):

@@ -73,6 +73,7 @@ def test_more_work_never_takes_less_time():
             assert np.all(np.diff([seconds(family, x, tile, can_share=False) for x in problems]) >= 0)
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("family", (thin_tiles.SIMT_4, thin_tiles.DOUBLE, thin_tiles.HALF, thin_tiles.HALF_MMA))
 def test_no_tile_that_is_passed_over_is_faster(family):
     for size in np.random.default_rng(1).integers(1, [400, 3000, 5000], (60, 3)).tolist():
@@ -106,6 +107,7 @@ COMPILED = [
 ]
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.parametrize(("name", "dtype", "narrow", "tiles", "sizes"), COMPILED)
 def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, sizes):

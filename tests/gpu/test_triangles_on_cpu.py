@@ -39,6 +39,7 @@ def compute(*arguments, **options):
     together(begin(*arguments, **options))
 
 
+@pytest.mark.deep(but=8)
 @pytest.mark.parametrize("size", (1, 31, 33, 64, 97, 130))
 @pytest.mark.parametrize(("semiring", "dtype", "accumulate"), (
     ("plus_times", "float32", True), ("min_plus", "float32", False), ("min_plus", "int32", True),
@@ -49,6 +50,7 @@ def test_triangles_of_simt_kernels_are_right(semiring, dtype, accumulate, size):
     together(*(begin("gpu-tuned", semiring, dtype, size, 19, accumulate=accumulate, **x) for x in tiles))
 
 
+@pytest.mark.deep(but=1)
 @pytest.mark.parametrize("edge", ("redirected", "padded", "conditional"))
 def test_shares_of_triangles_are_right(edge):
     products = []

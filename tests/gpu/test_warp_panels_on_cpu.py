@@ -30,6 +30,7 @@ class TestOnTheCpu:
     def _two_multiprocessors(self, monkeypatch):
         two_multiprocessors(monkeypatch)
 
+    @pytest.mark.deep(but=3)
     @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
     def test_products_are_right_wherever_rows_begin(self, semiring, dtype):
         compute(semiring, dtype, *SIZES)
@@ -106,6 +107,7 @@ def test_panels_fit_into_the_shared_memory_of_the_gpu(monkeypatch, name):
             assert all(kernel.shared_bytes <= limit for kernel in kernels)
 
 
+@pytest.mark.deep(but=2)
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_kernels_of_chosen_panels_spill_nothing(semiring, dtype):

@@ -21,6 +21,7 @@ def test_products_of_words_are_right(semiring):
         compute("gpu-tuned", semiring, dtype, (33, 70, 37), accumulate=True, **LARGE)
 
 
+@pytest.mark.deep(but=1)
 @needs_nvrtc
 @pytest.mark.no_cover
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus", "max_min"))  # each operation

@@ -44,6 +44,7 @@ def test_a_library_is_looked_for_where_one_may_look(monkeypatch: pytest.MonkeyPa
     assert mkl._library_path.__wrapped__() is None
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root without setpriv may search all")
 def test_gemm_in_a_home_that_may_not_be_searched(tmp_path: Path) -> None:
     closed = tmp_path / "home"

@@ -126,7 +126,11 @@ class TestAPreparedProduct:
 
 
 @pytest.mark.parametrize(
-    ("composite", "semiring", "dtype"), [("cpu-strassen", "plus_times", "int64"), ("cpu-half", "max_min", "float16")]
+    ("composite", "semiring", "dtype"),
+    [
+        pytest.param("cpu-strassen", "plus_times", "int64", marks=pytest.mark.deep),
+        ("cpu-half", "max_min", "float16"),
+    ],
 )
 def test_a_base_may_return_an_array_of_its_own(composite: str, semiring: str, dtype: str, monkeypatch: Any) -> None:
     naive = registry.find("cpu-naive")

@@ -172,8 +172,9 @@ def test_a_rung_that_is_opened_is_emphasised_below_its_roof(tab):
 
 
 def test_the_table_filters_sorts_and_copies(tab, machines):
-    measured = next(own.name for own in machines if own.slug == H200)  # others may have rows without a rate
-    asked = json.dumps(f'gpu_ladder gpu-tuned float32 "{measured}"')
+    own = next((own for own in machines if own.slug == H200), machines[0])
+    asked = "gpu_ladder gpu-tuned float32" if own.slug == H200 else "ladder cpu-simd"  # each row has a rate
+    asked = json.dumps(f'{asked} "{own.name}"')
     tab.value(
         f"(() => {{ const one = document.forms.filter.elements.q; one.value = {asked};"
         " one.dispatchEvent(new Event('input')); })()"
@@ -249,7 +250,7 @@ def test_everything_that_can_be_used_has_a_name_and_is_large_enough(tab):
     assert [entry for entry in heights if entry[1] < 43.5] == []
 
 
-def test_without_scripts_every_cell_can_be_read(chromium, path):
+def test_without_scripts_every_cell_can_be_read(chromium, path, machines):
     chromium.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         chromium.send("Page.navigate", url=path.resolve().as_uri())
@@ -261,7 +262,7 @@ def test_without_scripts_every_cell_can_be_read(chromium, path):
         )
         said = chromium.value("document.querySelector('header p').textContent")
         assert f"{values:,} cells" in said
-        assert chromium.value("document.querySelectorAll('.card').length") > 20
+        assert chromium.value("document.querySelectorAll('.card').length") > (20 if len(machines) > 2 else 12)
     finally:
         chromium.send("Emulation.setScriptExecutionDisabled", value=False)
 

@@ -227,6 +227,7 @@ def test_a_right_backend_passes(dtype: np.dtype) -> None:
     assert _failures(Good(), dtype) == []
 
 
+@pytest.mark.deep(but=7)
 @pytest.mark.parametrize(("cls", "dtype", "says"), BAD, ids=[f"{cls.__name__}-{dtype}" for cls, dtype, _ in BAD])
 def test_a_bad_backend_is_found_out_and_told_why(cls: type[Good], dtype: np.dtype, says: str) -> None:
     details = "\n".join(f"{finding.what}: {finding.detail}" for finding in _failures(cls(), dtype))

@@ -20,6 +20,7 @@ from tests._support import programs
 MIN_PLUS = programs.ON_HOST[0]
 
 
+@pytest.mark.deep(but=2)
 @pytest.mark.parametrize("kind", programs.ON_HOST, ids=lambda kind: f"{kind.semiring}-{kind.narrow}")
 @hypothesis.settings(max_examples=40, phases=programs.PHASES)
 @hypothesis.given(data=st.data())

@@ -75,6 +75,7 @@ def found(tree, tmp_path) -> dict[tuple[int, str], dict]:
     return {(n, contender): record for n, contender, record in json.loads(line)}
 
 
+@pytest.mark.deep
 def test_who_cheats_has_no_time_and_the_reason_and_the_others_are_timed_as_ever(found, subtests):
     # One test: in two workers the run that it looks at would take place twice.
     for name, clue in CLUES.items():

@@ -47,16 +47,17 @@ def drawn(chart, path=None):
     return made
 
 
-def test_every_figure_is_a_file_and_without_any_time_the_older_one_goes(tmp_path):
-    for name in DRAWN:
-        experiment = EXPERIMENTS[name]
-        measured = cells(experiment, PRESETS.get(name, "quick"), machine=MANY_CORES)
-        files = drawing.draw(experiment, measured, MACHINE, tmp_path / name)
-        assert [path.name for path in files] == [f"{figure.name}.svg" for figure in experiment.figures]
-        assert sorted(files) == sorted((tmp_path / name).iterdir())
-        assert drawing.draw(experiment, cells(experiment, failing=("all",)), MACHINE, tmp_path / name) == []
-        assert drawing.draw(experiment, [], MACHINE, tmp_path / name) == []
-        assert list((tmp_path / name).iterdir()) == []
+@pytest.mark.deep(but=3)
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_is_a_file_and_without_any_time_the_older_one_goes(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    measured = cells(experiment, PRESETS.get(name, "quick"), machine=MANY_CORES)
+    files = drawing.draw(experiment, measured, MACHINE, tmp_path)
+    assert [path.name for path in files] == [f"{figure.name}.svg" for figure in experiment.figures]
+    assert sorted(files) == sorted(tmp_path.iterdir())
+    assert drawing.draw(experiment, cells(experiment, failing=("all",)), MACHINE, tmp_path) == []
+    assert drawing.draw(experiment, [], MACHINE, tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 DRAWING = """
@@ -67,17 +68,20 @@ from harness.catalogue import load_all
 from harness.report.figures import drawing
 from tests._support.synthetic import MACHINE, cells
 
-for name in ("ladder", "roofline", "workloads"):
+for name in sys.argv[2:]:
     experiment = load_all()[name]
     drawing.draw(experiment, cells(experiment), MACHINE, Path(sys.argv[1]))
 """
 
 
-def test_figures_are_the_same_bytes_in_every_process(tmp_path):
+@pytest.mark.parametrize(
+    "names", [("roofline",), pytest.param(("ladder", "roofline", "workloads"), marks=pytest.mark.deep)], ids=len
+)
+def test_figures_are_the_same_bytes_in_every_process(names, tmp_path):
     drawn = []
     for seed in ("1", "2"):  # of the hashes of texts, and so of the order of sets
         folder = tmp_path / seed
-        python("-c", DRAWING, folder, PYTHONHASHSEED=seed)
+        python("-c", DRAWING, folder, *names, PYTHONHASHSEED=seed)
         drawn.append([path.read_bytes() for path in sorted(folder.iterdir())])
     assert drawn[0] == drawn[1] != []
 

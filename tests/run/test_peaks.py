@@ -22,6 +22,7 @@ def peaks(semiring):
             yield peak(dtype=dtype.name, semiring=semiring, threads=2 if dtype in (FLOAT64, BOOL) else 1)
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_the_loop_does_the_arithmetic_it_counts(semiring):
     tasks = list(peaks(semiring))

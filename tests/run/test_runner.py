@@ -406,6 +406,7 @@ def test_a_torn_line_is_a_notice(tmp_path):
     assert [line for line in log.lines if line[0] == "notice"]
 
 
+@pytest.mark.deep(but=4)
 @pytest.mark.parametrize("name", ["planted", "runs"])
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("line", [b"hello", b"\0\0\0", b"\x80\x81", b'{"schema":4,"kind":"cell"}'])

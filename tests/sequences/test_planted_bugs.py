@@ -147,6 +147,7 @@ BUGS = {
 }  # fmt: skip
 
 
+@pytest.mark.deep(but=3)
 @pytest.mark.parametrize("bug", BUGS)
 def test_planted_bugs_are_found(bug, monkeypatch):
     where, name, plant, check = BUGS[bug]

@@ -463,6 +463,7 @@ def test_a_file_of_another_encoding_is_an_error_that_names_the_line(store, path)
 STORED = ["/".join(name.split("/")[-3:]) for name in tracked.names(f"{tracked.RESULTS}/*/*/*.jsonl")]
 
 
+@pytest.mark.deep(but=30)
 @pytest.mark.parametrize("name", STORED)
 def test_every_stored_result_is_still_read(stored_results, name):
     path = stored_results / name
