@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from harness.run import ending
 from harness.surroundings import interrupts_held
 from tests._support.processes import python
@@ -17,7 +19,10 @@ except ImportError:
 _interpreters.run_string(here, '''
 import warnings
 warnings.simplefilter("ignore")  # NumPy warns of subinterpreters
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("no NumPy")
 from harness import BackendUnavailable, gemm
 from harness.run import ending
 from harness.surroundings import interrupts_held
@@ -36,6 +41,8 @@ for options in ({}, {"semiring": "min_plus"}, {"threads": 1, "backend": "cpu-pac
 def test_a_product_in_a_subinterpreter_is_refused_and_does_not_hang():
     # with threads of OpenBLAS the end of Python waits for ever, where NumPy alone was imported there too
     answer = python("-c", IN_A_SUBINTERPRETER, OPENBLAS_NUM_THREADS="1")
+    if answer.stdout.splitlines() == ["no NumPy"]:
+        pytest.skip("NumPy cannot be imported in a subinterpreter of this Python")
     refused = "products cannot be computed in a subinterpreter"
     assert answer.stdout.splitlines() == ["interrupts_held", "raising", "delayed", *[refused] * 3], answer.stderr
 
