@@ -17,7 +17,12 @@ ALIKE = {f"intel-r-xeon-r-processor-family-6-model-{number}-2-cores" for number 
 
 
 # Those with fewer cells: a CPU with a ladder and peers, and GPUs.
-FEW = ("amd-epyc-2-cores", "intel-r-xeon-r-processor-family-6-model-207-16-cores-nvidia-h100-80gb-hbm3")
+FEW = (
+    "amd-epyc-2-cores",
+    "intel-r-xeon-r-processor-family-6-model-207-16-cores-nvidia-h100-80gb-hbm3",
+    "intel-r-xeon-r-processor-6-cores-nvidia-h200",
+    "intel-r-xeon-r-processor-32-cores-nvidia-h200",
+)
 
 
 @pytest.fixture(scope="session", params=["few", pytest.param("all", marks=pytest.mark.deep)])
