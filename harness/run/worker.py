@@ -41,6 +41,8 @@ _PR_SET_PDEATHSIG = 1
 # A call on new operands that takes so many times as long as the fastest sample, and so much longer [ns], computes what
 # the timed calls did not. One such call may be held up by the machine: the fastest of so many counts.
 KEEPS_FACTOR, KEEPS_NS, NEW_CALLS = 4.0, 1e6, 5
+# New operands lie in no cache of the host. What it may take to bring a byte, as others use the memory too: 4 GB/s.
+COLD_NS_A_BYTE = 0.25
 # On a device the host also launches what the clock has found in a queue.
 LAUNCHES_NS = 5e6
 
@@ -59,6 +61,7 @@ class Worker:
         self.threads = 1
         self.may_keep_processes = False
         self._fastest_ns = math.inf  # of the samples of this task
+        self._bytes = 0.0  # that it moves at least
         self._limit = contextlib.ExitStack()
 
     def prepare(self, task: str, arguments: Mapping[str, Any], threads: int, series: str = HOT) -> Any:
@@ -72,7 +75,9 @@ class Worker:
         self.may_keep_processes = getattr(made, "starts_processes", False)
         clock = getattr(made, "clock", CpuClock)()
         self._sampler = ClockSampler(made.run, made.wait, clock, series)
-        return _as_json(dict(made.facts()))
+        facts = dict(made.facts())
+        self._bytes = float(facts.get("bytes_moved") or 0)
+        return _as_json(facts)
 
     def stream(self, factory: str, arguments: Mapping[str, Any], *, starts_processes: bool = False) -> None:
         """Begin the iterator that the function ``"module:function"`` returns; `next_item` reads it.
@@ -132,7 +137,8 @@ class Worker:
             wait()
             return clock.sample(task.run, wait, 1).ns
 
-        new_ns, limit_ns = math.inf, KEEPS_FACTOR * self._fastest_ns + (KEEPS_NS if finish is None else LAUNCHES_NS)
+        more_ns = KEEPS_NS + COLD_NS_A_BYTE * self._bytes if finish is None else LAUNCHES_NS
+        new_ns, limit_ns = math.inf, KEEPS_FACTOR * self._fastest_ns + more_ns
         clock = sampler.clock if finish is None else CpuClock()
         for _ in range(NEW_CALLS):
             new_ns = min(new_ns, renewed(clock))

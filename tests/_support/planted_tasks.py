@@ -186,3 +186,28 @@ class OfAStage(Planted):
 
 def of_a_stage(threads: int, **arguments: object) -> OfAStage:
     return OfAStage()
+
+
+class Cold(Planted):
+    """Takes longer on operands that were never there, and says how many bytes it moves."""
+
+    def __init__(self, seconds: float, moved: int) -> None:
+        super().__init__()
+        self._seconds, self._moved, self._is_new = seconds, moved, False
+
+    def facts(self) -> dict[str, object]:
+        return {**super().facts(), "bytes_moved": self._moved}
+
+    def renew(self) -> None:
+        """Have operands that lie in no cache."""
+        self._is_new = True
+
+    def run(self) -> None:
+        super().run()
+        if self._is_new:
+            time.sleep(self._seconds)
+        self._is_new = False
+
+
+def cold(threads: int, seconds: float, moved: int, **arguments: object) -> Cold:
+    return Cold(seconds, moved)

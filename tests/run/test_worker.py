@@ -191,3 +191,15 @@ def test_a_turn_of_several_threads_ends_with_all_of_them_stopped_though_one_woul
         states = [state_of(path) for path in Path(f"/proc/{worker.number}/task").glob("*/stat")]
         assert len(states) >= 2, "the one that spins has not ended"
         assert set(states) == {"T"}
+
+
+def test_new_operands_may_take_as_long_as_cold_memory_does(worker):
+    for moved in (1 << 29, 8):
+        prepare(worker, "cold", seconds=0.03, moved=moved)
+        worker.call("prove", PATIENCE)
+        Entrant(worker, first_ns=1000).sample(10, 3)
+        if moved > 8:
+            assert worker.call("verify", PATIENCE)
+        else:
+            with pytest.raises(WorkerFailed, match="keeps results"):
+                worker.call("verify", PATIENCE)
