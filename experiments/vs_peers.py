@@ -24,7 +24,7 @@ ORDINARY = {
 }
 # Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes show the same.
 OTHER = (257, 512)
-# Exact, modulo 2^bits, of the larger size: of a smaller one numpy.matmul takes less time than its ufuncs, of this one more.
+# Exact, modulo 2^bits. Of the larger size: of a smaller one NumPy's own loop takes less time than its ufuncs.
 INTEGERS = ("int64", "int8")
 COMPLEX = {
     "smoke": ((), ()),

@@ -64,7 +64,9 @@ def test_a_library_that_has_the_product_is_no_expression_of_its_operations():
     )
     integer = [dataclasses.replace(c, axes={**c.axes, "dtype": "int32"}, case="int32") for c in integer]
     assert [rivals.is_expression(cell) for cell in (*double, *integer)] == [False, False, False, True]
-    plain = at_rates("vs_peers", {"cpu-simd": 8.0, "cpu-numpy": 4.0}, n=257, semiring="plus_times", dtype="float64", **case)
+    plain = at_rates(
+        "vs_peers", {"cpu-simd": 8.0, "cpu-numpy": 4.0}, n=257, semiring="plus_times", dtype="float64", **case
+    )
     assert not rivals.is_expression(plain[1]), "the ordinary product of floats is NumPy's own"
     named = found("speed", [*double, *integer, *plain], subject="cpu-simd", over="library", named="min_plus")
     assert (named.over, numbers(named.values), len(named.judged)) == ("tropical-gemm", [5.0], 3)
