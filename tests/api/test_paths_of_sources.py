@@ -175,3 +175,9 @@ def test_packed_edges_with_sources_predecessors_and_batches(rng):
 def test_what_is_not_packed_is_refused(matrix, semiring, message):
     with pytest.raises(ProblemError, match=f"closure: .*{message}"):
         closure(matrix, semiring, packed=True)
+
+
+@pytest.mark.parametrize("shape", ((0, 0), (3, 1, 2, 0, 0), (0, 3, 1)))
+def test_graphs_without_vertices_and_batches_without_graphs_are_bits_too(shape):
+    best, before = closure(np.zeros(shape, np.uint8), "lor_land", packed=True, return_predecessors=True)
+    assert (best.shape, before.shape) == (shape, (*shape[:-1], shape[-2]))

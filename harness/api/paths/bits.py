@@ -18,7 +18,7 @@ def unpacked(arrays: Arrays, octets: Any) -> Any:
     """Return (..., n, n) bools of (..., n, bytes) octets."""
     n, module = octets.shape[-2], arrays.module
     bits = (octets[..., None] >> module.arange(8, dtype=np.uint8)) & np.uint8(1)
-    return module.ascontiguousarray(bits.reshape(*octets.shape[:-1], -1)[..., :n]).astype(bool)
+    return module.ascontiguousarray(bits.reshape(*octets.shape[:-1], 8 * octets.shape[-1])[..., :n]).astype(bool)
 
 
 def packed(arrays: Arrays, bools: Any) -> Any:
@@ -26,5 +26,5 @@ def packed(arrays: Arrays, bools: Any) -> Any:
     n, module = bools.shape[-1], arrays.module
     whole = module.zeros((*bools.shape[:-1], 8 * bytes_of(n)), np.uint8)
     whole[..., :n] = bools
-    octets = whole.reshape(*bools.shape[:-1], -1, 8) << module.arange(8, dtype=np.uint8)
+    octets = whole.reshape(*bools.shape[:-1], whole.shape[-1] // 8, 8) << module.arange(8, dtype=np.uint8)
     return octets.sum(axis=-1, dtype=np.uint8)
