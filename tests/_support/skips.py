@@ -12,8 +12,8 @@ import pytest
 
 # What continuous integration lacks, by the reason that a skipped test gives, and where those tests ran last.
 LAST_RAN = {
-    r"CuPy is not installed|no CUDA device": "2026-11-28, NVIDIA H200, CuPy 14.2: `harness check --fuzz 415 --gpu "
-    "--processes 8`, `harness check --sanitize`, `pytest -m gpu` of tests/api, linalg, gpu and torch",
+    r"CuPy is not installed|no CUDA device": "2026-11-29, NVIDIA H200, CuPy 14.2: `harness check --fuzz 562 --gpu "
+    "--processes 8`, `harness check --sanitize`, `pytest -m gpu`",
     r"no tdp\w+, or the system refuses tiles": "2026-11-22, a Xeon with AMX, beside that GPU: tests/cpu/test_amx.py",
     r"mpi4py is not installed|no mpiexec": "2026-11-22, Intel Xeon, 2 cores, mpi4py 4.1.2 and MPICH 5.0.2",
     r"package torch is not installed": "2026-11-22, the same machine, PyTorch 2.11: tests/cpu/test_peers.py",
@@ -21,7 +21,7 @@ LAST_RAN = {
     r"could not import 'graphblas'": "2026-11-22, Intel Xeon, 2 cores, python-graphblas 2025.2: tests/experiments",
     r"could not import '(networkx|rustworkx)'": "2026-11-28, Intel Xeon, 2 cores, NetworkX 3.6 and rustworkx 0.18: "
     "tests/experiments/test_graphs.py",
-    r"could not import 'polars'": "on every interpreter with the GIL",
+    r"could not import 'polars'|interpreter has no GIL|in a subinterpreter": "on every interpreter with the GIL",
     r"package mkl is not installed": "2026-11-22, Intel Xeon, 2 cores, MKL 2026.2: tests/cpu/test_peers.py",
     r"nvdisasm is not installed": "2026-11-28, Intel Xeon, 2 cores, nvdisasm 13.5: tests/gpu/test_chips.py",
     r"busybox is not installed": "2026-11-28, Intel Xeon, 2 cores, its tools by Debian: tests/test_make_elsewhere.py",
