@@ -14,7 +14,7 @@
 // are 8 lines of C by 8 steps. With lane = 4 g + t, of each 8 x 8 it reads line g at steps 2 t, 2 t + 1, and has column g of C in rows
 // 2 t, 2 t + 1. The swizzle permutes pieces of 16 bytes by the row's number, so that eight lanes read different banks.
 //
-//   WM, WN      rows and columns of C of a warp, 64 x 16: with 32 x 32 half as many more numbers of B are made
+//   WM, WN      rows and columns of C of a warp, 64 x 16; of 32 x 32, twice as many numbers of B would be made
 //   K_STEP      real steps of an instruction: 16
 //   ACCUMULATE  1: C := C + A B
 //   A_SIGN, B_SIGN  -1: the operand is conjugated
