@@ -57,6 +57,14 @@ def test_checks_of_memory_have_products_of_every_backend(name):
         assert next(contract.memory_cases(RUNGS[name]), None) is not None
 
 
+def test_checks_of_memory_read_operands_by_every_code():
+    with as_on(DEVICES["H200"]):
+        cases = {name: contract.memory_cases(RUNGS[name]) for name in ("gpu-tensor-core", "gpu-four-m")}
+        read = {name: {case.problem.input_dtype.name for case in of_name} for name, of_name in cases.items()}
+    assert read["gpu-tensor-core"] >= {"float32", "float64", "bool", "bfloat16", "float8_e4m3fn", "int8"}
+    assert read["gpu-four-m"] == {"complex64", "complex128"}
+
+
 def test_no_chip_but_hopper_is_given_its_instructions():
     suffixes = {name: {job.kernel.suffix for job in jobs(DEVICES[name])[0]} for name in ("A100", "H200", "B200")}
     assert suffixes == {"A100": {""}, "H200": {"", "a"}, "B200": {""}}

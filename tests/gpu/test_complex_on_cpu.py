@@ -206,6 +206,15 @@ def test_complex_numbers_are_multiplied_as_they_lie(layout, size, brought, monke
         np.testing.assert_allclose(joined, prepare(backend, plan, operands).run_once(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ("CCC", "FFC"))
+def test_batches_of_complex_numbers_are_multiplied_as_they_lie(layout, brought, monkeypatch):
+    monkeypatch.setattr(four_m, "add_split", None)
+    for batch in ((3,), (2, 2)):
+        kind = {"dtype": "complex128", "layout": layout, "batch": batch, "conjugate": "a"}
+        call("gpu-four-m", (72, 72, 24), base="gpu-tensor-core", **kind)
+        call("gpu-four-m", (72, 72, 24), base="gpu-tensor-core", accumulate=True, beta=2j, **kind)
+
+
 def program(size, **kind):
     """Return the launches of a product around gpu-tensor-core."""
     problem = Problem(*size, **{"dtype": "complex128", **kind})
