@@ -114,9 +114,8 @@ class GemmTask(Prepared):
         self.upload()
 
     def renew(self) -> None:
-        """Move the columns of B on by one, or the rows of a vector: values that no earlier call has had."""
-        b = self.operands.b
-        b[...] = np.roll(b, 1, axis=1 if b.shape[1] > 1 else 0)
+        """Move the elements of B on by one: an order that no earlier call has had."""
+        self.operands.b[...] = np.roll(self.operands.b, 1)
         self.upload()
 
     def verify(self) -> str:

@@ -15,6 +15,7 @@ import math
 import os
 import resource
 import signal
+import statistics
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -38,9 +39,11 @@ MEMORY_FRACTION = 0.5
 MOST_PRINTED = 1 << 28
 LONGEST_MESSAGE = 1000
 _PR_SET_PDEATHSIG = 1
-# A call on new operands that takes so many times as long as the fastest sample, and so much longer [ns], computes what
-# the timed calls did not. One such call may be held up by the machine: the fastest of so many counts.
-KEEPS_FACTOR, KEEPS_NS, NEW_CALLS = 4.0, 1e6, 5
+# A call on new operands that takes so many times as long as the timed ones, and so much longer [ns], computes what they
+# did not. The machine may hold it up. So the fastest of so many counts, tried for so long [ns], and calls on the same
+# operands, taken in turn with them, say what the machine takes now.
+KEEPS_FACTOR, KEEPS_NS = 4.0, 1e6
+NEW_CALLS, NEW_CALLS_NS, MOST_NEW_CALLS = 5, 1e9, 50
 # New operands lie in no cache of the host. What it may take to bring a byte, as others use the memory too: 4 GB/s.
 COLD_NS_A_BYTE = 0.25
 # On a device the host also launches what the clock has found in a queue.
@@ -138,12 +141,16 @@ class Worker:
             return clock.sample(task.run, wait, 1).ns
 
         more_ns = KEEPS_NS + COLD_NS_A_BYTE * self._bytes if finish is None else LAUNCHES_NS
-        new_ns, limit_ns = math.inf, KEEPS_FACTOR * self._fastest_ns + more_ns
         clock = sampler.clock if finish is None else CpuClock()
-        for _ in range(NEW_CALLS):
-            new_ns = min(new_ns, renewed(clock))
-            if new_ns <= limit_ns:
+        new, same = list[float](), [self._fastest_ns]
+        while len(new) < NEW_CALLS or (sum(new) < NEW_CALLS_NS and len(new) < MOST_NEW_CALLS):
+            new.append(renewed(clock))
+            if finish is None and len(new) > 1:
+                same.append(clock.sample(task.run, wait, 1).ns)
+            limit_ns = KEEPS_FACTOR * max(self._fastest_ns, statistics.median(same)) + more_ns
+            if min(new) <= limit_ns:
                 return
+        new_ns = min(new)
         is_seen = finish is None or renewed(sampler.clock) > limit_ns
         raise VerificationError(
             f"{'it keeps results' if is_seen else 'it works where the clock does not look'}: "

@@ -189,11 +189,11 @@ def of_a_stage(threads: int, **arguments: object) -> OfAStage:
 
 
 class Cold(Planted):
-    """Takes longer on operands that were never there, and says how many bytes it moves."""
+    """Takes longer on operands that were never there, from then on if it `stays`, and says how many bytes it moves."""
 
-    def __init__(self, seconds: float, moved: int) -> None:
+    def __init__(self, seconds: float, moved: int, *, stays: bool) -> None:
         super().__init__()
-        self._seconds, self._moved, self._is_new = seconds, moved, False
+        self._seconds, self._moved, self._stays, self._is_new = seconds, moved, stays, False
 
     def facts(self) -> dict[str, object]:
         return {**super().facts(), "bytes_moved": self._moved}
@@ -206,8 +206,8 @@ class Cold(Planted):
         super().run()
         if self._is_new:
             time.sleep(self._seconds)
-        self._is_new = False
+        self._is_new &= self._stays
 
 
-def cold(threads: int, seconds: float, moved: int, **arguments: object) -> Cold:
-    return Cold(seconds, moved)
+def cold(threads: int, seconds: float, moved: int, *, stays: bool = False, **arguments: object) -> Cold:
+    return Cold(seconds, moved, stays=stays)
