@@ -232,10 +232,12 @@ $(WITH_DEV): | $(RUN) $(GIVEN)
 	@$(PIP) --editable '.[$(DEV)$(EXTRAS_HERE:%=,%)]'
 	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
 
-$(VENV)/.peers-$(WANTED): | $(INSTALLED)
-	@echo "installing the libraries to compare with (once; PEERS= leaves them out) ..."
-	@$(PIP) --editable '.[$(PEERS)]'
-	@rm -f $(VENV)/.peers-* && touch $@
+$(VENV)/.peers-$(WANTED): | $(RUN) $(GIVEN)
+	@$(MEND)
+	@echo "installing into $(VENV), with the libraries to compare with (once; PEERS= leaves these out) ..."
+	$(ONE_MPI)
+	@$(PIP) --editable '.[$(PEERS)$(EXTRAS_HERE:%=,%)]'
+	@rm -f $(VENV)/.default-* $(VENV)/.peers-* && touch $@ $(INSTALLED)
 
 $(WITH_DOCS): | $(INSTALLED)
 	@echo "installing what makes the site (once) ..."

@@ -142,7 +142,7 @@ def _course_cases(preset: str, machine: Machine) -> Iterator[Case]:
     for semiring, sizes in QUICK_ON_MANY_CORES if _has_many(preset, machine) else OF_COURSES.get(preset, ()):
         problem = Problem(*sizes, semiring)
         pairs = {strategy: (ONE_PROCESS, strategy) for strategy in STRATEGIES}
-        together = {"all": METHODS} if fits(problem, machine, len(METHODS)) else pairs
+        together = {"all": _methods(preset, machine)} if fits(problem, machine, len(METHODS)) else pairs
         axes = {"mode": "all cores", **dict(zip("mnk", sizes, strict=True)), "semiring": semiring, "dtype": "float64"}
         arguments = {"problem": problem.to_json(), "seed": 1}
         if not fits(problem, machine, 2):

@@ -27,7 +27,7 @@ DENSE = {"smoke": (64,), "quick": (256, 512, 1024), "full": (256, 512, 1024, 204
 DENSE_ON_GPU = {"smoke": (64,), "quick": (1024, 4096), "full": (1024, 2048, 4096, 8192)}
 SPARSE = {"smoke": 64, "quick": 512, "full": 2048}
 DEGREES = (2, 8, 32, 128, 512)
-NETWORKX_UP_TO = 1024  # vertices
+NETWORKX_UP_TO = {"smoke": 64, "quick": 512, "full": 1024}  # vertices
 
 BLOCKED = Contender(f"blocked, {ON_CPU}", {"method": "blocked", "backend": ON_CPU}, task=TASK)
 BLOCKED_TROPICAL = Contender(
@@ -75,8 +75,9 @@ def dense_cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case per size of graphs with half of all edges, on the host and on a GPU, beside one product."""
     cases = []
     for n in DENSE[preset]:
-        packages = (SCIPY_FLOYD_WARSHALL, SCIPY_DIJKSTRA, RUSTWORKX, *((NETWORKX,) if n <= NETWORKX_UP_TO else ()))
-        cases.append(_uniform("dense", n, n // 2, (PRODUCT, BLOCKED, *packages), PRODUCT))
+        packages = (SCIPY_FLOYD_WARSHALL, SCIPY_DIJKSTRA, RUSTWORKX)
+        slow = (NETWORKX,) if n <= NETWORKX_UP_TO[preset] else ()
+        cases.append(_uniform("dense", n, n // 2, (PRODUCT, BLOCKED, *packages, *slow), PRODUCT))
     there = DENSE_ON_GPU[preset] if machine.gpu else ()
     on_gpu = (PRODUCT_THERE, BLOCKED_THERE)
     return cases + [_uniform("dense, gpu", n, n // 2, on_gpu, PRODUCT_THERE, "float32") for n in there]

@@ -27,9 +27,13 @@ def shown(monkeypatch):
     def on(seconds: float) -> None:
         now[0] += seconds
 
-    finished: list[str] = []
-    progress = Progress(Console(file=text), on_experiment=lambda name: finished.append(name) or f"figure of {name}")
-    return progress, text, on, finished
+    asked: list[str] = []
+
+    def draw(name: str) -> str:
+        asked.append(name)
+        return f"figure of {name}" if len(asked) > 1 else ""
+
+    return Progress(Console(file=text), draw=draw), text, on, asked
 
 
 def case(progress: Progress, expected_s: float, *, was_recorded: bool = False) -> None:
@@ -37,7 +41,8 @@ def case(progress: Progress, expected_s: float, *, was_recorded: bool = False) -
 
 
 def test_the_first_case_hardly_changes_what_was_expected_and_many_do(shown):
-    progress, text, on, _ = shown
+    progress, text, on, asked = shown
+    asked.append("before")  # so that the first case has a figure, and no further line is printed later
     progress.run_started("run", is_resumed=False, cases=100, seconds=1000.0)
     progress.experiment_started("x", 100)
     on(40.0)  # it compiles: four times as long as expected
@@ -54,18 +59,27 @@ def test_the_first_case_hardly_changes_what_was_expected_and_many_do(shown):
 
 
 def test_cases_that_were_recorded_before_say_nothing_of_the_pace(shown):
-    progress, text, on, finished = shown
+    progress, text, on, asked = shown
     progress.run_started("run", is_resumed=True, cases=3, seconds=300.0)
     progress.experiment_started("x", 3)
     case(progress, 100.0, was_recorded=True)
     progress.experiment_done("x")
-    assert finished == [], "its figures were drawn when it was measured"
+    assert asked == [], "its figures were drawn when it was measured"
     on(100.0)
     case(progress, 100.0)
     assert "about 1:40 left" in text.getvalue()
+
+
+def test_figures_come_with_the_first_case_that_has_one_and_then_with_each_experiment(shown):
+    progress, text, _, asked = shown
+    progress.run_started("run", is_resumed=False, cases=4, seconds=4.0)
+    progress.experiment_started("x", 4)
+    for _ in range(4):
+        case(progress, 1.0)
+    assert asked == ["x", "x"], "no figure of a peak, one of the first product; those of the others come in the end"
     progress.experiment_done("x")
-    assert finished == ["x"]
-    assert text.getvalue().endswith("figure of x\n")
+    assert asked == ["x"] * 3
+    assert text.getvalue() == "x: 4 cases\nfigure of x\nfigure of x\n"
 
 
 def test_a_figure_that_cannot_be_drawn_is_no_end_of_the_run(tmp_path):

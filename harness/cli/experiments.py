@@ -72,9 +72,9 @@ def run(
     provenance.require_clean(results / slug_of(results, here) / preset, allow_dirty=allow_dirty)
     if draw is None:  # results that are kept elsewhere would be drawn among others
         draw = results == options.RESULTS or figures != options.FIGURES
-    draw_now = _Drawing(preset, results, figures).draw if draw else None
+    drawing = _Drawing(preset, results, figures) if draw else None
     try:
-        with Progress(on_experiment=draw_now) as progress:
+        with Progress(draw=drawing.draw if drawing else None) as progress:
             summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), where=places, fresh=fresh)
     except (KeyboardInterrupt, Terminated) as ended:
         again = "the same command without --fresh" if fresh else "the same command"
@@ -86,7 +86,7 @@ def run(
         _print_part(chosen, store.Store(summary.folder), summary.run)
     console.print_lines("")
     if store.Store(summary.folder).experiments():  # a machine may have no case of any
-        _print_outcome(chosen, preset, results, figures if draw else None)
+        _print_outcome(chosen, preset, results, drawing)
     if unasked:
         console.print_lines(f"not asked of this machine by {preset}, but by name: {', '.join(unasked)}")
     next_step = _commands(preset, results, figures, ["report"] if draw else ["plot", "report"])
@@ -195,7 +195,13 @@ def _tried(chosen: list[Experiment], cells: list[Cell]) -> list[Experiment]:
 
 
 def _drawn(
-    chosen: list[Experiment], cells: list[Cell], owner: Machine, folder: Path, *, decided: bool = False
+    chosen: list[Experiment],
+    cells: list[Cell],
+    owner: Machine,
+    folder: Path,
+    *,
+    decided: bool = False,
+    known: dict[Path, str] | None = None,
 ) -> list[Path]:
     """Draw the figures of those of `chosen` that `owner` could do anything of, and return their files."""
     from harness.report.figures import drawing
@@ -204,7 +210,7 @@ def _drawn(
     return [
         path
         for experiment in _tried(chosen, cells)
-        for path in drawing.draw(experiment, cells, owner, folder, mark=mark, decided=decided)
+        for path in drawing.draw(experiment, cells, owner, folder, mark=mark, decided=decided, known=known)
     ]
 
 
@@ -223,16 +229,16 @@ def _outcomes(chosen: list[Experiment], cells: list[Cell], drawn: Collection[Pat
     return lines
 
 
-def _print_outcome(chosen: list[Experiment], preset: str, results: Path, figures: Path | None) -> None:
-    """Print what this machine has found by experiments; draw their figures, unless `figures` is None."""
+def _print_outcome(chosen: list[Experiment], preset: str, results: Path, drawing: _Drawing | None) -> None:
+    """Print what this machine has found by experiments, and have their figures drawn."""
     from harness.cli import console
 
     ((slug, cells, owner),) = options.recorded(results, preset, [options.THIS])
-    if figures is None:
+    if drawing is None:
         console.print_lines(*_outcomes(chosen, cells, ()))
         return
-    folder = presets.folder_of(figures, slug, cells)
-    drawn = _drawn(chosen, cells, owner, folder)
+    folder = presets.folder_of(drawing.figures, slug, cells)
+    drawn = _drawn(chosen, cells, owner, folder, known=drawing.known)
     console.print_lines(*_outcomes(chosen, cells, drawn), _figures(folder, drawn))
 
 
@@ -244,10 +250,11 @@ def _figures(folder: Path, drawn: Collection[Path]) -> str:
 
 
 class _Drawing:
-    """Draws figures of this machine while other experiments are still to be measured."""
+    """Draws figures of this machine while other experiments are still to be measured, and keeps what it has drawn."""
 
     def __init__(self, preset: str, results: Path, figures: Path) -> None:
-        self._preset, self._results, self._figures = preset, results, figures
+        self._preset, self._results, self.figures = preset, results, figures
+        self.known: dict[Path, str] = {}
 
     def draw(self, name: str) -> str:
         """Draw the figures of the experiment called `name` if reports show one; return where they are, or a reason."""
@@ -258,7 +265,7 @@ class _Drawing:
             return ""
         try:
             ((slug, cells, owner),) = options.recorded(self._results, self._preset, [options.THIS])
-            drawn = _drawn(chosen, cells, owner, presets.folder_of(self._figures, slug, cells))
+            drawn = _drawn(chosen, cells, owner, presets.folder_of(self.figures, slug, cells), known=self.known)
         except Exception as error:  # noqa: BLE001 a figure can be drawn later too, and what is not measured cannot
             return f"the figures of {name} could not be drawn: {error}"
         return "\n".join(f"figure   {path}" for path in drawn)

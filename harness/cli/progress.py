@@ -29,12 +29,12 @@ class Progress(Observer):
     Parameters
     ----------
     console : Console, optional
-    on_experiment : callable, optional
-        Is called with the name of each experiment that is finished, unless nothing of it was measured now. What it
-        returns is printed.
+    draw : callable, optional
+        Is called with the name of each experiment that is finished, unless nothing of it was measured now, and after
+        each case before that, until it has returned something. What it returns is printed.
     """
 
-    def __init__(self, console: Console | None = None, on_experiment: Callable[[str], str] | None = None) -> None:
+    def __init__(self, console: Console | None = None, draw: Callable[[str], str] | None = None) -> None:
         # By experiment: cells by status, and "recorded": those that a resumed run had recorded before.
         self.counts: dict[str, collections.Counter[str]] = {}
         self.run = ""  # the run that is shown; empty before it begins
@@ -51,7 +51,7 @@ class Progress(Observer):
         )
         self._cases = self._done = 0
         self._seconds = self._spent = self._skipped = 0.0  # as the cases were expected to take
-        self._on_experiment = on_experiment
+        self._draw, self._has_drawn = draw, False
         self._began = self._printed_at = time.monotonic()
         self._task: Any = None
 
@@ -80,9 +80,13 @@ class Progress(Observer):
             self._print(f"{experiment}: {cases} case{'s' * (cases != 1)}")
 
     def experiment_done(self, experiment: str) -> None:
-        """Hand its name on; print the answer."""
-        is_new = any(count for status, count in self.counts[experiment].items() if status != "recorded")
-        if self._on_experiment and is_new and (text := self._on_experiment(experiment)):
+        """Have its figures drawn."""
+        if any(count for status, count in self.counts[experiment].items() if status != "recorded"):
+            self._have_drawn(experiment)
+
+    def _have_drawn(self, experiment: str) -> None:
+        if self._draw and (text := self._draw(experiment)):
+            self._has_drawn = True
             self._print(text)
 
     def case_started(self, experiment: str, case: Case) -> None:
@@ -107,6 +111,8 @@ class Progress(Observer):
         self._bar.update(self._task, advance=seconds, cases=f"{self._done}/{self._cases}", left=left)
         if not self._console.is_terminal and time.monotonic() - self._printed_at > LINE_INTERVAL:
             self._print(f"{experiment}: {self._done}/{self._cases} cases in {clock(elapsed)}, {left}")
+        if not self._has_drawn and not was_recorded:
+            self._have_drawn(experiment)
 
     def _left(self, elapsed: float) -> float:
         """Return the time that the cases to come are expected to take [s]."""

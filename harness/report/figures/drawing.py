@@ -98,6 +98,7 @@ def draw(
     *,
     mark: str = "",
     decided: bool = False,
+    known: dict[Path, str] | None = None,
 ) -> list[Path]:
     """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg``.
 
@@ -105,14 +106,14 @@ def draw(
     there from earlier is removed: the report says why nothing was measured. With `decided` the same holds of a figure
     of which too many ratios have no verdict (`answers.doubt`), and of one whose subject has no time. A peak that
     another experiment measured on this machine, in the same preset, holds here too. `mark` is a further sentence below
-    each.
+    each. What `known` says is drawn alike is not drawn again, and what is drawn is added.
 
     Raises
     ------
     ExperimentError
         If a figure is of an unknown kind.
     """
-    drawn = []
+    drawn, known = [], {} if known is None else known
     with styled():
         for figure in experiment.figures:
             of = answers.shown(figure, experiment.name, cells)
@@ -120,7 +121,11 @@ def draw(
             if is_left_out or not is_shown(figure, of):
                 file_of(folder / figure.name).unlink(missing_ok=True)
             else:
-                drawn.append(panels.write(chart_of(figure, of, machine, mark), folder / figure.name))
+                path, chart = folder / figure.name, chart_of(figure, of, machine, mark)
+                if known.get(path) != repr(chart):
+                    panels.write(chart, path)
+                    known[path] = repr(chart)
+                drawn.append(file_of(path))
     return drawn
 
 

@@ -132,13 +132,13 @@ class Sheet:
             legend.set_bbox_to_anchor((MARGIN / WIDTH, 1 - (MARGIN + heads[0] + MARGIN / 2) / height))
         engine: Any = self.canvas.get_layout_engine()
         engine.set(h_pad=ROW_GAP, rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
-        self._settle()
+        self._settle(engine)
 
-    def _settle(self) -> None:
+    def _settle(self, engine: Any) -> None:
         """Have the panels laid out and fix their positions, rounded: the solver does not repeat its last digits."""
         for _ in range(2):  # the second time starts from the first one's ticks and labels
-            self.canvas.draw_without_rendering()
-        self.canvas.set_layout_engine("none")
+            engine.execute(self.canvas)
+        self.canvas.set_layout_engine(None)  # none, and no placeholder, for which saving would draw twice
         for panel in self.canvas.axes:
             bounds = panel.get_position().bounds
             panel.set_position(Bbox.from_bounds(*(round(edge, PLACE_DIGITS) for edge in bounds)))
