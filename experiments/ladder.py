@@ -37,7 +37,7 @@ STEPS = (
 )
 VENDOR = backend_contender("cpu-numpy")
 
-SIZES = {"smoke": (100,), "quick": (500, 1000), "full": (500, 700, 1000, 1400)}
+SIZES = {"smoke": (100,), "quick": (500, 800), "full": (500, 700, 1000, 1400)}
 # A power of two, and a size a little below.
 LESSON_SIZES = {"smoke": (100, 128), "quick": (500, 512), "full": (1000, 1024)}
 LESSON = "power of two"

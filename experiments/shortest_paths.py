@@ -20,10 +20,10 @@ from harness.machine import Machine
 
 TASK = "experiments._parts.apsp_task:apsp"
 
-SCALES = {"smoke": (6,), "quick": (7, 8, 9, 10), "full": (6, 7, 8, 9, 10, 11)}
+SCALES = {"smoke": (6,), "quick": (7, 8, 9), "full": (6, 7, 8, 9, 10, 11)}
 REAL_GRAPHS = {"smoke": ("karate_club",), "quick": REAL, "full": REAL}
 # Vertices of dense graphs; of those with few edges, whose numbers of edges a vertex follow.
-DENSE = {"smoke": (64,), "quick": (256, 512, 1024), "full": (256, 512, 1024, 2048)}
+DENSE = {"smoke": (64,), "quick": (256, 512, 768), "full": (256, 512, 1024, 2048)}
 DENSE_ON_GPU = {"smoke": (64,), "quick": (1024, 4096), "full": (1024, 2048, 4096, 8192)}
 SPARSE = {"smoke": 64, "quick": 512, "full": 2048}
 DEGREES = (2, 8, 32, 128, 512)

@@ -19,7 +19,7 @@ BACKEND, FAMILY = "cpu-strassen", "normal"
 # Even sizes and odd ones, whose halves are rounded up at every level.
 SIZES = {
     "smoke": (64, 65),
-    "quick": (1024, 2048),
+    "quick": (1024, 1536),
     "full": (512, 1024, 1025, 1536, 2048, 2049, 2560, 4096),
 }
 LEVELS = {"smoke": (1,), "quick": (1, 2), "full": (1, 2, 3)}

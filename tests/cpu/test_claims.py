@@ -17,12 +17,12 @@ pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="atomic o
 @pytest.fixture(scope="module")
 def count_all():
     def count(words, counts, threads):
-        number = claims.next_run(words)
+        number, address = claims.next_run(words.ctypes.data, counts.size), words.ctypes.data
         for thread in prange(threads):
             parts = counts.size
             part = claims.first_part(parts, threads, np.intp(thread))
             for _ in range(parts):
-                if claims.claim(words, part, number):
+                if claims.claim(address, part, number):
                     add(counts.ctypes.data + 8 * part, 1)
                 part = part + 1 if part + 1 < parts else 0
 

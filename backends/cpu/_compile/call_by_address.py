@@ -15,6 +15,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from backends.cpu._compile.integers import Translated
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+
 
 @functools.cache
 def address_of(compiled: Any) -> Any:
@@ -24,6 +28,8 @@ def address_of(compiled: Any) -> Any:
     """
     if numba.config.DISABLE_JIT:
         return compiled
+    if isinstance(compiled, Translated):
+        return compiled.address
     (result,) = compiled.overloads.values()
     return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
 
@@ -56,6 +62,23 @@ def call_function(typing_context: Any, address: Any, arguments: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.intp, arguments), emit
+
+
+def _emit_call_function(b: Builder, address: Value, arguments: tuple[Value, ...]) -> None:
+    kind = ir.FunctionType(v.VOID, [v.SIZE] * len(arguments))
+    b.call(b.inttoptr(address, kind.as_pointer()), arguments)
+
+
+def _emit_call(b: Builder, address: Value, arguments: tuple[Any, ...]) -> None:
+    """Call a function of Numba's convention, which raises nothing: with places for its result and an exception."""
+    words = [word for x in arguments for word in (x if isinstance(x, tuple) else (x,))]
+    kind = ir.FunctionType(v.INDEX, [v.POINTER, v.POINTER, *[v.SIZE] * len(words)])
+    with b.goto_entry_block():
+        places = b.alloca(v.POINTER), b.alloca(v.POINTER)
+    b.call(b.inttoptr(address, kind.as_pointer()), [*places, *words])
+
+
+_call.emit, call_function.emit = _emit_call, _emit_call_function  # for functions of integers
 
 
 def _call_in_python(function: Any, arguments: Any) -> None:

@@ -9,6 +9,7 @@ from numba.extending import intrinsic
 
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.inlined import inlined
 from harness.tuning import simd as tuning_simd
 
@@ -34,6 +35,17 @@ def _take_gil(typing_context: Any, thread: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.intp), emit
+
+
+def _emit_release(b: Builder) -> Value:
+    return b.ptrtoint(b.call(v.declare(b, "PyEval_SaveThread", v.POINTER, []), []), v.SIZE)
+
+
+def _emit_take(b: Builder, thread: Value) -> None:
+    b.call(v.declare(b, "PyEval_RestoreThread", v.VOID, [v.POINTER]), [b.inttoptr(thread, v.POINTER)])
+
+
+_release_gil.emit, _take_gil.emit = _emit_release, _emit_take  # for functions of integers
 
 
 @inlined

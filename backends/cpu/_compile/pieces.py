@@ -5,35 +5,33 @@ Each is compiled once, for every function: ``function(table, piece)`` finds all 
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
 
-import numpy as np
-from numba import prange, types
-
-from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.jit import jit
-from backends.cpu._threads.limits import limit_threads, restore_threads
+from backends.cpu._compile.python_calls import compiled_for_python
+from backends.cpu._threads import pool_symbols
+from backends.cpu._threads.pool import for_each
 
 
-@kernel_builder
-def build_run_piece() -> Any:
+@functools.cache
+def build_run_piece() -> Callable[[int, int, int], None]:
     """Compile ``run_piece(function, table, piece)``: call ``function(table, piece)``."""
 
     def run_piece(function: int, table: int, piece: int) -> None:
+        """Compute a piece."""
         call_function(function, (table, piece))
 
-    return jit(None, *[types.intp] * 3, parallel=False)(run_piece)
+    return compiled_for_python("run_piece", run_piece, releases_gil=True)
 
 
-@kernel_builder
-def build_run_pieces() -> Any:
+@functools.cache
+def build_run_pieces() -> Callable[[int, int, int], None]:
     """Compile ``run_pieces(function, table, pieces)``: call ``function(table, piece)`` for each, on several threads."""
 
     def run_pieces(function: int, table: int, pieces: int) -> None:
-        before = limit_threads(pieces)
-        for piece in prange(pieces):
-            call_function(function, (table, np.intp(piece)))
-        restore_threads(before)
+        """Compute all pieces."""
+        for_each(function, table, pieces)
 
-    return jit(None, *[types.intp] * 3)(run_pieces)
+    pool_symbols.start()
+    return compiled_for_python("run_pieces", run_pieces, releases_gil=True)

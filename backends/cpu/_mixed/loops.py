@@ -20,7 +20,7 @@ from llvmlite import ir
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import Translated, translated
 from backends.cpu._mixed.methods import WORD_BITS, MixedKey
 from backends.cpu._mixed.packing import element_bytes, emit_pack_a, emit_pack_b, emit_seed
 from backends.cpu._mixed.packing_columns import emit_pack_a_columns, emit_pack_b_columns
@@ -29,7 +29,7 @@ from backends.cpu._simd.kernel import tiles_of
 from backends.cpu._simd.kernel_table import WORD, emit_tiles
 from backends.cpu._simd.loops import packed_a_bytes, packed_row_bytes
 from backends.cpu._simd.macro_kernel import even_split
-from backends.cpu._simd.part import PART, Part
+from backends.cpu._simd.part import Part
 from backends.cpu._vector import code as v
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
@@ -102,7 +102,7 @@ def _emit_functions(key: MixedKey, module: ir.Module) -> list[Any]:
 
 
 @kernel_builder
-def build_mixed_product() -> Any:
+def build_mixed_product() -> Translated:
     """Compile ``product(part)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 
     A and B lie by rows or by columns; `packs_a`, `packs_b`, `block`, `rs_block` and `diagonal` are ignored.
@@ -185,4 +185,4 @@ def build_mixed_product() -> Any:
                             i += rows
                         j += step
 
-    return jit(None, PART, parallel=False)(product)
+    return translated("mixed_loops", product, Part)

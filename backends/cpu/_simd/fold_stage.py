@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import Translated, translated
 from backends.cpu._simd.argument_table import Stage
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.part import PART, Part
+from backends.cpu._simd.part import Part
 from backends.cpu._simd.partial_sums import compile_fold, length_of_sums
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
@@ -59,11 +58,11 @@ def _kernel_table(key: KernelKey) -> np.ndarray:
 
 
 @kernel_builder
-def build_fold() -> Any:
+def build_fold() -> Translated:
     """Compile ``combine(part)``: m rows of n sums at `packed_a`, `rs_a` bytes apart, are combined into c."""
 
     def combine(part: Part) -> None:
         """Combine the rows."""
         call_function(word_at(part.kernel), (part.m, part.n, part.packed_a, part.rs_a, part.c, part.accumulate))
 
-    return jit(None, PART, parallel=False)(combine)
+    return translated("fold_loops", combine, Part)

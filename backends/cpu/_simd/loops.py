@@ -17,13 +17,11 @@ place.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import Translated, translated
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.dot_products import multiply_columns
 from backends.cpu._simd.kernel import KernelKey
@@ -36,7 +34,7 @@ from backends.cpu._simd.macro_kernel import (
     multiply_block,
     read_kernel,
 )
-from backends.cpu._simd.part import NO_DIAGONAL, PANELS_AT_B, PART, Part
+from backends.cpu._simd.part import NO_DIAGONAL, PANELS_AT_B, Part
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
 from harness.tuning import simd as tuning_simd
@@ -82,7 +80,7 @@ def columns_beside(key: KernelKey, n: int, k: int) -> int:
 
 
 @kernel_builder
-def build_product() -> Any:
+def build_product() -> Translated:
     """Compile ``product(part)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
 
     `kernel` is the address of a `kernel_table`. A kernel that tracks writes the numbers of blocks (int8) to `block`,
@@ -139,4 +137,4 @@ def build_product() -> Any:
                             target.c + n_cur * x.itemsize, rs_c, x.itemsize, adds,
                         )  # fmt: skip
 
-    return jit(None, PART, parallel=False)(product)
+    return translated("product_loops", product, Part)

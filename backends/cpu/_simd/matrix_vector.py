@@ -30,14 +30,14 @@ from llvmlite import ir
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of, call, call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import Translated, translated
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.dot_products import emit_dots
 from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._simd.kernel_table import WORD
 from backends.cpu._simd.packing import build_gather
-from backends.cpu._simd.part import PART, Part
+from backends.cpu._simd.part import Part
 from backends.cpu._simd.partial_sums import length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -226,7 +226,7 @@ def _are_alone(row_bytes: int, stride: int, longest: int) -> bool:
 
 
 @kernel_builder
-def build_vector_product() -> Any:
+def build_vector_product() -> Translated:
     """Compile ``product(part)``, with m or n = 1.
 
     ``packs_a``: the results are sums of a part of k, and go to scratch.
@@ -258,4 +258,4 @@ def build_vector_product() -> Any:
             word_at(kernel + ROWS_OF_A * WORD), (m - i, k, a + i * rs_a, rs_a, x, y + i * rs_y, rs_y, accumulate)
         )
 
-    return jit(None, PART, parallel=False)(product)
+    return translated("vector_loops", product, Part)

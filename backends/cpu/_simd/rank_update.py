@@ -21,11 +21,11 @@ from llvmlite import ir
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import Translated, translated
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.matrix_vector import combine_row
-from backends.cpu._simd.part import NO_DIAGONAL, PART, Part
+from backends.cpu._simd.part import NO_DIAGONAL, Part
 from backends.cpu._simd.symmetric import cut_by_area
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -102,7 +102,7 @@ def _update_rows(key: KernelKey, terms: int) -> Emit:
 
 
 @kernel_builder
-def build_update() -> Any:
+def build_update() -> Translated:
     """Compile ``product(part)``, with a `diagonal` as `_simd.loops.build_product`; nothing is packed."""
 
     def product(part: Part) -> None:
@@ -112,4 +112,4 @@ def build_update() -> Any:
         of_a, of_b, of_c = (part.a, part.rs_a, part.cs_a), (part.b, part.rs_b), (part.c, part.rs_c)
         call_function(word_at(part.kernel), (part.m, first, growth, *of_a, *of_b, *of_c, part.accumulate))
 
-    return jit(None, PART, parallel=False)(product)
+    return translated("update_loops", product, Part)

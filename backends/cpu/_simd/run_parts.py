@@ -10,21 +10,25 @@ thread computes fewer. They are the same for every kernel.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import prange, types
+from numba import types
 from numba.core import cgutils
 
-from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import compiled_for_c
+from backends.cpu._compile.python_calls import compiled_for_python
+from backends.cpu._simd.numpy_object import data_of, fields_of
 from backends.cpu._simd.part import PART, Part
+from backends.cpu._threads import pool_symbols
+from backends.cpu._threads.atomics import store
 from backends.cpu._threads.claims import claim, first_part, next_run
-from backends.cpu._threads.limits import limit_threads, restore_threads
+from backends.cpu._threads.pool import for_each, stack
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.intrinsics import emits, word_at
 
 OPERANDS = ("a", "b", "c", "block")  # the fields that are addresses of operands
 PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratch; index of the scratch itself
@@ -33,6 +37,8 @@ PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratc
 @functools.cache  # the look-up compares keys in Python: where a signal handler raises meanwhile, it ends in a KeyError
 def entry_point(compiled: Any) -> Any:
     """Return the function behind a dispatcher with one signature, to save a look-up in every call."""
+    if not hasattr(compiled, "overloads"):
+        return compiled
     (result,) = compiled.overloads.values()
     return result.entry_point
 
@@ -53,45 +59,74 @@ def loops_and_part(b: Builder, loops: Value, part: dict[str, Value], begins: dic
     return cgutils.pack_struct(b, [loops, cgutils.pack_array(b, fields)])
 
 
-@emits(LOOPS_AND_PART, types.intp, types.intp)
-def row_at(b: Builder, address: Value, offset: Value) -> Value:
-    """Return one row of the table: the loops, and the part. Scratch begins `offset` bytes behind its address."""
-    loops, addresses, part = read_row(b, address)
+def _begins(b: Builder, addresses: Value, offset: Value) -> dict[str, Value]:
+    """Emit loads of where each of what has an offset begins. Scratch begins `offset` bytes behind its address."""
     beginnings = b.inttoptr(addresses, v.POINTER)
     begins = {name: b.load(v.advance(b, beginnings, 8 * i), typ=v.SIZE) for i, name in enumerate(OPERANDS)}
     scratch = b.add(b.load(v.advance(b, beginnings, 8 * SCRATCH), typ=v.SIZE), offset)
-    return loops_and_part(b, loops, part, begins | dict.fromkeys(PACKED, scratch))
+    return begins | dict.fromkeys(PACKED, scratch)
 
 
-@kernel_builder
-def build_run_part(releases_gil: bool) -> Any:
+@emits(LOOPS_AND_PART, types.intp, types.intp)
+def row_at(b: Builder, address: Value, offset: Value) -> Value:
+    """Return one row of the table: the loops, and the part."""
+    loops, addresses, part = read_row(b, address)
+    return loops_and_part(b, loops, part, _begins(b, addresses, offset))
+
+
+def _emit_row_at(b: Builder, address: Value, offset: Value) -> tuple[Value, Part]:
+    loops, addresses, part = read_row(b, address)
+    begins = _begins(b, addresses, offset)
+    return loops, Part(**{name: b.add(x, begins[name]) if name in begins else x for name, x in part.items()})
+
+
+row_at.emit = _emit_row_at  # for functions of integers
+
+
+@functools.cache
+def build_run_part(releases_gil: bool) -> Callable[[int], None]:
     """Compile ``run_part(row)``: compute the only part, whose row begins at an address. The same for every kernel."""
 
     def run_part(row: int) -> None:
+        """Compute the part."""
         loops, part = row_at(row, 0)
         call(loops, (part,))
 
-    return jit(None, types.intp, parallel=False, releases_gil=releases_gil)(run_part)
+    return compiled_for_python("run_part", run_part, releases_gil=releases_gil)
 
 
-@kernel_builder
-def build_run_parts() -> Any:
+def compute_parts(run: int, thread: int) -> None:
+    """Compute parts that no other thread has claimed, by the words of a run."""
+    table, row_bytes, parts, claims = word_at(run), word_at(run + 8), word_at(run + 16), word_at(run + 24)
+    of_run, threads, size = word_at(run + 32), word_at(run + 40), word_at(run + 48)
+    number = first_part(parts, threads, thread)
+    for _ in range(parts):
+        if claim(claims, number, of_run):
+            loops, part = row_at(table + number * row_bytes, thread * size)
+            call(loops, (part,))
+        number = number + 1 if number + 1 < parts else 0
+
+
+@functools.cache
+def build_run_parts() -> Callable[[np.ndarray, np.ndarray, int, int], None]:
     """Compile ``run_parts(table, claims, threads, size)``: compute every part, by threads that claim them.
 
     Each thread has `size` bytes of the scratch.
     """
 
-    def run_parts(table: np.ndarray, claims: np.ndarray, threads: int, size: int) -> None:
-        of_run, before = next_run(claims), limit_threads(threads)
-        for thread in prange(threads):
-            parts = table.shape[0]
-            number = first_part(parts, threads, np.intp(thread))
-            for _ in range(parts):
-                if claim(claims, number, of_run):
-                    loops, part = row_at(table[number].ctypes.data, np.intp(thread) * size)
-                    call(loops, (part,))
-                number = number + 1 if number + 1 < parts else 0
-        restore_threads(before)
+    def run_parts(compute: int, table: Any, claims: Any, threads: int, size: int) -> None:
+        """Compute all parts."""
+        address, parts, _, row_bytes, _ = fields_of(table)
+        of_claims, run = data_of(claims), stack(7)
+        store(run, address)
+        store(run + 8, row_bytes)
+        store(run + 16, parts)
+        store(run + 24, of_claims)
+        store(run + 32, next_run(of_claims, parts))
+        store(run + 40, threads)
+        store(run + 48, size)
+        for_each(compute, run, threads)
 
-    words = types.Array(types.int64, 1, "C")
-    return jit(None, types.Array(types.int64, 2, "C"), words, types.intp, types.intp)(run_parts)
+    pool_symbols.start()
+    (compute,) = compiled_for_c("compute_parts", compute_parts)
+    return functools.partial(compiled_for_python("run_parts", run_parts, releases_gil=True), compute)

@@ -237,7 +237,7 @@ def _build_packed_parts() -> Any:
         parts, copies = table.shape[0], progress.shape[0] - columns  # strips of rows that are copied
         progress[:, _TAKEN] = 0
         progress[:, _PACKED] = 0
-        of_run, before = next_run(claims), limit_threads(threads)
+        of_run, before = next_run(claims.ctypes.data, parts), limit_threads(threads)
         for thread in prange(threads):
             number = first_part(parts, threads, np.intp(thread))
             own = number // strips
@@ -252,7 +252,7 @@ def _build_packed_parts() -> Any:
                     pack_slab(slabs[slab], gather, lanes, nv, itemsize, sources[0], sources[1], sources[2])
                     add(words + WORD_BYTES * _PACKED, 1)
             for _ in range(parts):
-                if claim(claims, number, of_run):
+                if claim(claims.ctypes.data, number, of_run):
                     _await(progress, ends, number // strips)
                     if copies:
                         _await(progress, ends, columns + number % strips)

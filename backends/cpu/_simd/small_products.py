@@ -16,22 +16,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import carray, types
 
-from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.gil import call_without_gil_if_long
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.python_calls import compiled_for_python
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
 from backends.cpu._simd.loops import build_product
-from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable
+from backends.cpu._simd.numpy_object import data_of, dtype_code, fields_of, is_matrix, is_writeable
 from backends.cpu._simd.part import NO_DIAGONAL, Part
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._simd.self_product import SelfProduct, is_self_product
+from backends.cpu._threads.atomics import store
 from backends.cpu._vector.inlined import inlined
-from backends.cpu._vector.intrinsics import as_pointer, word_at
+from backends.cpu._vector.intrinsics import word_at
 from harness.interface import Shortcut
 from harness.operands import data_address
 from harness.tuning.simd import turns_product
@@ -208,11 +207,12 @@ def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
     return address + ((rows - 1) * row_stride if rows > 1 else 0) + along + itemsize
 
 
-@kernel_builder
+@functools.cache
 def _build_compute() -> Any:
     """Compile ``compute(facts, a, b, out)``, the same for every kernel; `facts` is the address of those words."""
 
     def compute(facts: int, a: Any, b: Any, out: Any) -> int:
+        """Check the arguments, and compute what is small."""
         array_type, code, itemsize = word_at(facts + _ARRAY_TYPE), word_at(facts + _DTYPE), word_at(facts + _ITEMSIZE)
         if not (is_matrix(a, array_type, code) and is_matrix(b, array_type, code) and is_matrix(out, array_type, code)):
             return NOT_SIMPLE
@@ -240,15 +240,17 @@ def _build_compute() -> Any:
         call_without_gil_if_long(m * n * k, word_at(facts + _LOOPS), (whole,))
         return DONE
 
-    return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False, returns=types.intp)(compute)
+    return compiled_for_python("compute", compute)
 
 
-@kernel_builder
+@functools.cache
 def _build_locate() -> Any:
     """Compile ``locate(target, a, b, out)``, which writes the addresses of three arrays to the address `target`."""
 
     def locate(target: int, a: Any, b: Any, out: Any) -> None:
-        addresses = carray(as_pointer(target), (3,), np.int64)
-        addresses[0], addresses[1], addresses[2] = data_of(a), data_of(b), data_of(out)
+        """Write them."""
+        store(target, data_of(a))
+        store(target + 8, data_of(b))
+        store(target + 16, data_of(out))
 
-    return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False)(locate)
+    return compiled_for_python("locate", locate)

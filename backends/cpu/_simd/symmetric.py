@@ -27,13 +27,13 @@ from llvmlite import ir
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.jit import jit
+from backends.cpu._compile.integers import Translated, translated
 from backends.cpu._simd.argument_table import Loops, Shape, Stage
 from backends.cpu._simd.dot_products import add_totals
 from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import WORD
-from backends.cpu._simd.part import PART, Part
+from backends.cpu._simd.part import Part
 from backends.cpu._simd.partial_sums import fill_function, length_of_sums
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -212,7 +212,7 @@ def _lanes_across(b: Builder, code: VectorCode, rows: int, before: Value, end: V
 
 
 @kernel_builder
-def build_symmetric() -> Any:
+def build_symmetric() -> Translated:
     """Compile ``product(part)`` for rows from `diagonal` on: the sums of these m rows of k go to `packed_a`.
 
     ``packs_a``: the triangle is the upper one. c is not used.
@@ -237,4 +237,4 @@ def build_symmetric() -> Any:
                 before, min(lanes, k - i), part.packs_a, x + i * itemsize, y + i * itemsize,
             ))  # fmt: skip
 
-    return jit(None, PART, parallel=False)(product)
+    return translated("symmetric_loops", product, Part)

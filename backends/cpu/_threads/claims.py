@@ -4,7 +4,7 @@ A part belongs to the same processor in every run, so a product that is computed
 result in that processor's own cache. A thread whose own parts are done claims those that others have not begun. So a
 late or slow thread computes fewer.
 
-    number = next_run(claims)                        one word a part, and one that counts the runs
+    number = next_run(claims, parts)                 one word a part, and one that counts the runs
     for thread in prange(threads):
         part = first_part(parts, threads, thread)
         for _ in range(parts):
@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numba import types
 
-from backends.cpu._threads.atomics import WORD_BYTES, load, replace
+from backends.cpu._threads.atomics import WORD_BYTES, add, load, replace
 from backends.cpu._vector.inlined import inlined
 
 _here = types.ExternalFunction("sched_getcpu", types.int32())
@@ -44,10 +44,9 @@ def new_claims(parts: int) -> np.ndarray:
 
 
 @inlined
-def next_run(claims: np.ndarray) -> int:
-    """Begin a run, before its threads do, and return its number."""
-    claims[-1] += 1
-    return np.intp(claims[-1])
+def next_run(claims: int, parts: int) -> int:
+    """Begin a run, before its threads do, and return its number; `claims` is the address of the words."""
+    return add(claims + WORD_BYTES * parts, 1) + 1
 
 
 @numba.njit
@@ -57,8 +56,8 @@ def first_part(parts: int, threads: int, thread: int) -> int:
 
 
 @inlined
-def claim(claims: np.ndarray, part: int, number: int) -> bool:
+def claim(claims: int, part: int, number: int) -> bool:
     """Claim a part in the run of that number, and return whether no other thread had."""
-    word = claims.ctypes.data + WORD_BYTES * part
+    word = claims + WORD_BYTES * part
     before = load(word)
     return before != number and replace(word, before, number)

@@ -28,6 +28,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store, yield_thread
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -38,11 +39,14 @@ from backends.cpu._vector.intrinsics import emits
 _IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
 
 # The pool in memory, in words of 8 bytes. The head holds: process that owns the pool (negative while its workers
-# start), number of workers, most workers, address of their function, number of looks before a worker sleeps, number of
-# yields before a waiting caller sleeps, Numba's own `get_num_threads`, most looks while a loop runs; on a line of its
-# own the number of loops that have ended; Numba's own `numba_parallel_for`, where that runs the loops. Then a seat for
-# each worker, on cache lines of its own: state, thread, processor that it avoids plus 1, semaphore (32 bytes in glibc).
-_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA, PATIENCE, _ENDED, LAYER = (WORD_BYTES * i for i in range(10))
+# start), number of workers, most workers, address of their function, number of looks before a worker sleeps, number
+# of yields before a waiting caller sleeps, Numba's own `get_num_threads`, most looks while a loop runs; on the next
+# line the number of loops that have ended, and what nobody writes to: Numba's own `numba_parallel_for`, what runs
+# loops here, and `call_piece`. Then a seat for each worker, on cache lines of its own: state, thread, processor that
+# it avoids plus 1, semaphore (32 bytes in glibc).
+_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA, PATIENCE, _ENDED, LAYER, LOOPS, PIECE = (
+    WORD_BYTES * i for i in range(12)
+)
 HEAD_BYTES, SEAT_BYTES, _STATE, _THREAD, _AVOIDED, _SEMAPHORE = 128, 128, 0, 8, 16, 64
 _MASK_WORDS, _WORD_BITS = 16, 64  # of a set of processors, as the C library has it
 
@@ -50,6 +54,8 @@ _MASK_WORDS, _WORD_BITS = 16, 64  # of a set of processors, as the C library has
 # workers (plus 1 if the caller sleeps until they are done), and the semaphore on which it sleeps.
 _FUNCTION, _ARGUMENTS, _SIZES, _STEPS, _DATA, _INNER, _ARRAYS, _NEXT, _INVITED = (WORD_BYTES * i for i in range(9))
 _DONE, _LOOP_WORDS = 128, 24
+
+_FIRST = 1  # the address that the one argument of `for_each` counts its pieces from: 0 is that of no argument
 
 _SIGNALS_WORDS, _SET_MASK = 16, 2  # sigset_t, and SIG_SETMASK of Linux
 
@@ -83,7 +89,7 @@ def _number_from(builder: Builder, function: Value) -> Value:
 
 
 @emits(types.intp, types.intp)
-def _stack(builder: Builder, words: Value) -> Value:
+def stack(builder: Builder, words: Value) -> Value:
     """Return the address of `words` words on the stack of the function that calls."""
     return builder.ptrtoint(builder.alloca(v.SIZE, size=words), v.SIZE)
 
@@ -105,12 +111,19 @@ def _call_layer(b: Builder, layer: Value, loop: Value, threads: Value) -> None:
     b.call(pointer, [*values, b.trunc(threads, v.INDEX)])
 
 
+def call_piece(arguments: int, sizes: int, steps: int, data: int) -> None:
+    """Compute pieces of a loop of `for_each`, as the code of any loop does: `sizes[0]` of them."""
+    first, function, table = load(arguments) - _FIRST, load(data), load(data + WORD_BYTES)
+    for i in range(load(sizes)):
+        call_function(function, (table, first + i * load(steps)))
+
+
 @inlined
 def _work(loop: int) -> None:
     """Compute pieces of a loop until all are claimed."""
     inner, arrays = load(loop + _INNER), load(loop + _ARRAYS)
     arguments, sizes, steps = load(loop + _ARGUMENTS), load(loop + _SIZES), load(loop + _STEPS)
-    own_arguments, own_sizes = _stack(arrays), _stack(inner + 1)
+    own_arguments, own_sizes = stack(arrays), stack(inner + 1)
     while True:
         piece = add(loop + _NEXT, 1)
         if piece >= load(sizes):
@@ -170,7 +183,7 @@ def run_worker(seat: int) -> int:
 @inlined
 def _start_workers(pool: int) -> int:
     """Start a thread for every seat of the pool, and return how many there are."""
-    mask, before, thread = _stack(_SIGNALS_WORDS), _stack(_SIGNALS_WORDS), _stack(1)
+    mask, before, thread = stack(_SIGNALS_WORDS), stack(_SIGNALS_WORDS), stack(1)
     for i in range(_SIGNALS_WORDS):
         store(mask + WORD_BYTES * i, -1)
     _sigmask(_SET_MASK, mask, before)  # a thread inherits the mask
@@ -206,7 +219,7 @@ def _count_workers(pool: int) -> int:
 @inlined
 def _avoid(seat: int, cpu: int) -> None:
     """Keep a worker that is about to be woken off a processor."""
-    mask, size = _stack(_MASK_WORDS), _MASK_WORDS * WORD_BYTES
+    mask, size = stack(_MASK_WORDS), _MASK_WORDS * WORD_BYTES
     if load(seat + _AVOIDED) == cpu + 1 or not 0 <= cpu < _MASK_WORDS * _WORD_BITS:
         return
     for i in range(_MASK_WORDS):
@@ -280,7 +293,7 @@ def parallel_for(
     function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int, threads: int
 ) -> None:
     """Compute a loop of `sizes[0]` pieces on up to `threads` threads. Numba's code calls this for a `prange`."""
-    pool, loop = _pool(), _stack(_LOOP_WORDS)
+    pool, loop = _pool(), stack(_LOOP_WORDS)
     _record(loop, function, arguments, sizes, steps, data, inner, arrays)
     missing = min(threads, load(sizes)) - 1
     end = _invite(pool, loop, missing) if missing > 0 else 0
@@ -300,7 +313,7 @@ def parallel_for_on_layer(
 
     Where there is no pool: workqueue, which Numba may have alone there, ends the process if two threads call at once.
     """
-    pool, loop = _pool(), _stack(_LOOP_WORDS)
+    pool, loop = _pool(), stack(_LOOP_WORDS)
     _record(loop, function, arguments, sizes, steps, data, inner, arrays)
     if threads > 1 and replace(pool + _OWNER, 0, 1):
         _call_layer(load(pool + LAYER), loop, threads)
@@ -317,3 +330,16 @@ def get_num_threads() -> int:
     pool = _pool()
     count, all_of_them = _number_from(load(pool + NUMBA)), load(pool + MOST) + 1
     return count if 0 < count <= all_of_them else all_of_them
+
+
+def for_each(function: int, table: int, pieces: int) -> None:
+    """Call ``function(table, piece)`` for each piece, on as many threads or as this thread of Python may use."""
+    pool, loop, data, words = _pool(), stack(_LOOP_WORDS), stack(2), stack(3)
+    arguments, sizes, steps = words, words + WORD_BYTES, words + 2 * WORD_BYTES
+    store(data, function)
+    store(data + WORD_BYTES, table)
+    store(arguments, _FIRST)
+    store(sizes, pieces)
+    store(steps, 1)
+    _record(loop, load(pool + PIECE), arguments, sizes, steps, data, 0, 1)
+    _call_layer(load(pool + LOOPS), loop, min(pieces, get_num_threads()))

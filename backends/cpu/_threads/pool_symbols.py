@@ -11,15 +11,13 @@ import contextlib
 import functools
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
-from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
-from backends.cpu._cache.cache import compile_kernel
+from backends.cpu._compile.integers import compiled_for_c
 from backends.cpu._threads import fork_locks  # noqa: F401 it prepares the start of Numba's threads
 from backends.cpu._threads import pool as threads_pool
 from backends.cpu._threads.atomics import WORD_BYTES
@@ -41,6 +39,12 @@ def pool_for_loops() -> Iterator[None]:
             _define(numbas)
 
 
+def start() -> None:
+    """Make the pool, whose symbol functions of integers have: before they are loaded."""
+    with global_compiler_lock:
+        _symbols()
+
+
 def _define(symbols: dict[str, int]) -> None:
     for name, address in symbols.items():
         llvm.add_symbol(name, address)
@@ -55,7 +59,6 @@ def _symbols() -> dict[str, int]:
     pool = aligned_empty((size,), np.dtype(np.int64))
     pool.fill(0)
     _define({threads_pool.SYMBOL: data_address(pool)})
-    word = types.intp
     head = {
         threads_pool.MOST: most,
         threads_pool.LOOKS: tuning_pool.POOL_LOOKS,
@@ -64,24 +67,20 @@ def _symbols() -> dict[str, int]:
         threads_pool.NUMBA: llvm.address_of_symbol("get_num_threads"),
         threads_pool.LAYER: llvm.address_of_symbol("numba_parallel_for"),
     }
-    functions = {"numba_parallel_for": (threads_pool.parallel_for_on_layer, types.void(*[word] * 8))}
     if sys.platform.startswith("linux"):
-        head[threads_pool.WORKER] = _address_in_c(threads_pool.run_worker, word(word))
-        functions["numba_parallel_for"] = threads_pool.parallel_for, types.void(*[word] * 8)
-        functions["get_num_threads"] = threads_pool.get_num_threads, word()
+        own = threads_pool.parallel_for, threads_pool.call_piece, threads_pool.run_worker, threads_pool.get_num_threads
+        loops, head[threads_pool.PIECE], head[threads_pool.WORKER], numbers = compiled_for_c("pool", *own)
+        found = {"numba_parallel_for": loops, "get_num_threads": numbers}
         threads.use_own_loops()
+    else:
+        own_on_layer = threads_pool.parallel_for_on_layer, threads_pool.call_piece
+        loops, head[threads_pool.PIECE] = compiled_for_c("pool_on_layer", *own_on_layer)
+        found = {"numba_parallel_for": loops}
+    head[threads_pool.LOOPS] = loops
     for offset, value in head.items():
         pool[offset // WORD_BYTES] = value
     _kept.append(pool)
-    return {name: _address_in_c(*function) for name, function in functions.items()}
+    return found
 
 
 _kept: list[np.ndarray] = []  # compiled code knows the pool by its address alone
-
-
-def _address_in_c(function: Any, signature: Any) -> int:
-    """Compile a function, and return the address at which C can call it."""
-    compiled = compile_kernel(function, signature, {"error_model": "numpy"})
-    (result,) = compiled.overloads.values()
-    address: int = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
-    return address

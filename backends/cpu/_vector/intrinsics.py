@@ -37,7 +37,9 @@ def emits(returns: Any = None, *arguments: Any) -> Callable[[Emit], Any]:
 
         functools.update_wrapper(define, emit)
         define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined] # Numba matches arguments with it
-        return intrinsic(define)
+        made = intrinsic(define)
+        made.emit = emit  # for functions of integers
+        return made
 
     return decorate
 
@@ -64,6 +66,7 @@ def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> 
     def generated(builder: Builder, values: Value) -> None:
         emit(builder, [builder.extract_value(values, i) for i in range(count)])
 
+    generated.emit = lambda builder, values: emit(builder, list(values))
     return generated
 
 
