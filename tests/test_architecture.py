@@ -99,6 +99,7 @@ LOADED_BY_NAME = {
 FLOORS = {
     "cpu": (
         "_vector _cache",
+        "_ir",
         "_threads",
         "_compile",
         "_ladder",

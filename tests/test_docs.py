@@ -308,11 +308,11 @@ def test_a_python_that_is_not_that_of_the_environment_is_refused(version, status
 @pytest.mark.parametrize(
     ("answer", "expected"),
     (
-        ("echo 580.159.04, 9.0", "[cuda13]"),
-        ("echo 580.159.04, 12.0; echo 580.159.04, 7.5", "[cuda13]"),
-        ("echo 535.86.10, 8.0; echo 535.86.10, 8.0", "[cuda12]"),  # two GPUs
-        ("echo 580.159.04, 7.0", "[cuda12]"),  # CUDA 13 has no V100
-        ("echo 580.159.04, 9.0; echo 580.159.04, 6.1", "[cuda12]"),
+        ("echo 580.159.04, 9.0", ",cuda13"),
+        ("echo 580.159.04, 12.0; echo 580.159.04, 7.5", ",cuda13"),
+        ("echo 535.86.10, 8.0; echo 535.86.10, 8.0", ",cuda12"),  # two GPUs
+        ("echo 580.159.04, 7.0", ",cuda12"),  # CUDA 13 has no V100
+        ("echo 580.159.04, 9.0; echo 580.159.04, 6.1", ",cuda12"),
         ("echo 470.256.02, 8.0", ""),
         ("echo No devices were found; exit 6", ""),
     ),
@@ -322,9 +322,11 @@ def test_make_installs_the_cupy_that_driver_and_gpus_can_run(answer, expected, c
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert f"--editable '.{expected}'" in make("experiments", "MPI=", cwd=checkout).stdout
-    assert f"--editable '.[dev{expected.replace('[', ',') or ']'}'" in make("test", "MPI=", cwd=checkout).stdout
-    assert "--editable '.'" in make("experiments", "CUPY=", "MPI=", cwd=checkout).stdout
+    for target, own in (("experiments", "peers"), ("test", "dev")):
+        assert f"--editable '.[{own}{expected}]'" in make(target, "MPI=", cwd=checkout).stdout
+        assert f"--editable '.[{own}]'" in make(target, "CUPY=", "MPI=", cwd=checkout).stdout
+    alone = f"[{expected[1:]}]" if expected else ""
+    assert f"--editable '.{alone}'" in make("experiments", "MPI=", "PEERS=", cwd=checkout).stdout
 
 
 @pytest.mark.parametrize(
@@ -348,9 +350,9 @@ def test_make_installs_mpich_by_default_where_its_wheel_is_tested(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("MPI", raising=False)
-    for target, extras in (("experiments", expected), ("test", f"dev,{expected}".strip(","))):
+    for target, own in (("experiments", "peers"), ("test", "dev")):
         done = make(target, "CUPY=", *given, cwd=checkout)
-        assert f"--editable '.{f'[{extras}]' if extras else ''}'" in done.stdout, done.stderr
+        assert f"--editable '.[{own},{expected}]'".replace(",]", "]") in done.stdout, done.stderr
 
 
 def test_an_mpi_library_that_make_does_not_know_is_refused(checkout):

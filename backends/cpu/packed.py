@@ -41,8 +41,8 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
+from backends.cpu._ir.call_by_address import address_of, call
 from backends.cpu._ladder import in_place, shared_loops, shares
 from backends.cpu._ladder.complex_row import build_complex_rows
 from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes

@@ -25,8 +25,8 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import in_chunks, jit, output, rows
+from backends.cpu._ir.call_by_address import address_of, call
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import CHUNKS, ON, SIMD, STATIC, choices, defaults

@@ -18,7 +18,7 @@ FILE = DATA / "shortest_paths.csv"
 HEAD = "# All pairs by scipy.sparse.csgraph.shortest_path (Dijkstra), by experiments/_parts/scipy_distances.py.\n"
 SCALES = range(6, 12)
 # Vertices, and edges of each, of random graphs.
-UNIFORM = [(n, n // 2) for n in (64, 256, 512, 1024, 2048)] + [
+UNIFORM = [(n, n // 2) for n in (64, 256, 512, 768, 1024, 2048)] + [
     (n, degree) for n in (64, 512, 2048) for degree in (2, 8, 32, 128, 512) if degree < n // 2
 ]
 

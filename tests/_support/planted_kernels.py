@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backends.cpu._compile import functions
+from backends.cpu._ir import functions
 from backends.cpu._mixed import loops as mixed_loops
 from backends.cpu._simd import (
     argument_table,

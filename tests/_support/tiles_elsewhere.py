@@ -24,7 +24,7 @@ def compile_for(triple, processor, features):
 
 
 def main():
-    from backends.cpu._compile import functions
+    from backends.cpu._ir import functions
     from backends.cpu._simd import kernel_table
     from harness import Problem, registry
     from harness.machine import detect

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import registry
 from numba.core.compiler_lock import global_compiler_lock
 
-from backends.cpu._compile import functions
+from backends.cpu._ir import functions
 from backends.cpu._vector import code as v
 
 

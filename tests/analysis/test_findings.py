@@ -77,7 +77,7 @@ def test_errors_are_those_over_the_reference(name, fact):
 
 def test_a_ladder_tells_its_share_by_panel_and_its_gain_over_the_lowest_rung_or_the_library():
     rates_of = {"cpu-naive": 1.0, "cpu-packed": 10.0, "cpu-simd": 40.0, "cpu-numpy": 400.0}
-    rungs = at_rates("ladder", rates_of, n=1000, semiring="plus_times", dtype="float64")
+    rungs = at_rates("ladder", rates_of, n=800, semiring="plus_times", dtype="float64")
     peak = [cell for cell in cells(EXPERIMENTS["ladder"]) if cell.axes.get("role") == "peak"]
     ladder = found("ladder", [*rungs, *peak], subject="cpu-simd", panels="semiring")
     assert [value.place for value in ladder.values] == ["plus_times"]
@@ -88,10 +88,10 @@ def test_a_ladder_tells_its_share_by_panel_and_its_gain_over_the_lowest_rung_or_
 
 
 def test_the_best_choice_of_a_panel_is_held_against_the_slowest():
-    own = at_rates("ladder", {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}, n=1000, semiring="plus_times")
+    own = at_rates("ladder", {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}, n=800, semiring="plus_times")
     best = found("best", own)
     assert (best.subject, best.over, numbers(best.values)) == ("cpu-packed", "cpu-naive", [4.0])
-    small = at_rates("ladder", {"cpu-naive": 1.0, "cpu-packed": 9.0}, n=700, semiring="plus_times")
+    small = at_rates("ladder", {"cpu-naive": 1.0, "cpu-packed": 9.0}, n=500, semiring="plus_times")
     assert numbers(found("best", [*own, *small], by="n", pick="most").values) == [9.0]
 
 
@@ -107,10 +107,10 @@ def sweep_of(gain_of, preset="quick"):
 @pytest.mark.parametrize(
     ("faster", "words"),
     [
-        ({2048}, "from n=2048 on"),
+        ({1536}, "from n=1536 on"),
         ({1024}, "only up to n=1024"),
-        ({1024, 2048}, "from n=1024 on"),
-        (set(), "nowhere up to n=2048"),
+        ({1024, 1536}, "from n=1024 on"),
+        (set(), "nowhere up to n=1536"),
     ],
 )
 def test_paying_begins_behind_the_last_size_that_does_not(faster, words):

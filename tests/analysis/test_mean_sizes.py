@@ -15,7 +15,7 @@ from tests._support import synthetic
 from tests._support.synthetic import cells
 
 LADDER = load_all()["ladder"]
-SIZES = (500, 700, 1000)
+SIZES = (300, 500, 800)
 SPEEDS = {"cpu-naive": 1.0, "cpu-transposed": 4.0, "cpu-tiled reuse=1": 6.0, "cpu-packed": 20.0, "cpu-simd": 31.0}
 
 
@@ -37,9 +37,9 @@ def test_a_rate_over_sizes_is_the_geometric_mean_of_those_at_each():
     (one,) = mean_sizes.merged(own)
     assert one.rate == pytest.approx(2.0)
     assert one.median_ns == pytest.approx(math.prod(cell.median_ns for cell in own) ** (1 / 3))
-    assert [rates.axis(one, side) for side in "mnk"] == ["500-1000"] * 3
+    assert [rates.axis(one, side) for side in "mnk"] == ["300-800"] * 3
     assert rates.axis(one, "semiring") == "plus_times"
-    assert rates.size(one) == "n=500-1000"
+    assert rates.size(one) == "n=300-800"
 
 
 def test_samples_of_one_round_stay_pairs():
@@ -58,7 +58,7 @@ def test_samples_of_one_round_stay_pairs():
 
 
 def test_samples_that_a_size_has_beyond_those_of_another_are_left_out():
-    few, more = at(500, {"cpu-naive": 1.0, "cpu-simd": 2.0}), at(700, {"cpu-naive": 1.0, "cpu-simd": 2.0})
+    few, more = at(500, {"cpu-naive": 1.0, "cpu-simd": 2.0}), at(300, {"cpu-naive": 1.0, "cpu-simd": 2.0})
     own = [*(dataclasses.replace(c, samples_ns=[c.samples_ns[0][:5]]) for c in few), *more]
     assert [len(cell.all_samples_ns) for cell in mean_sizes.merged(own)] == [5, 5]
     processes = [dataclasses.replace(c, samples_ns=[*c.samples_ns, *c.samples_ns]) for c in own]
@@ -68,7 +68,7 @@ def test_samples_that_a_size_has_beyond_those_of_another_are_left_out():
 def test_a_contender_without_a_time_at_one_size_is_left_out():
     own = [cell for n in SIZES for cell in at(n)]
     assert [cell.contender for cell in mean_sizes.merged(own)] == list(SPEEDS)
-    (gone,) = [cell for cell in own if (cell.contender, rates.axis(cell, "n")) == ("cpu-packed", 700)]
+    (gone,) = [cell for cell in own if (cell.contender, rates.axis(cell, "n")) == ("cpu-packed", 500)]
     missing = [cell for cell in own if cell is not gone]
     failed = [dataclasses.replace(c, status="failed", samples_ns=[]) if c is gone else c for c in own]
     for some in (missing, failed):
@@ -94,12 +94,12 @@ def test_semirings_stay_apart():
 
 
 def test_a_size_that_was_measured_again_is_still_one_of_them():
-    """As by `run --where n=1000`, which replaces nothing that it did not measure."""
+    """As by `run --where n=800`, which replaces nothing that it did not measure."""
     own = [cell for n in SIZES for cell in at(n)]
     again = [dataclasses.replace(c, run="20260102T000000") if rates.axis(c, "n") == SIZES[-1] else c for c in own]
     found = mean_sizes.merged(again)
     assert [cell.contender for cell in found] == list(SPEEDS)
-    assert {rates.axis(cell, "n") for cell in found} == {"500-1000"}
+    assert {rates.axis(cell, "n") for cell in found} == {"300-800"}
     assert all(rates.in_turns(cell, found[0]) for cell in found), "a size has its own pairs"
 
 

@@ -276,7 +276,7 @@ def test_slices_of_slices_of_k(backend, rng, monkeypatch):
 @pytest.mark.deep(but=1)
 @pytest.mark.parametrize(("name", "dtype"), CAREFUL)
 def test_two_long_k_compile_the_same_kernels(name, dtype, rng):
-    compiled = importlib.import_module("backends.cpu._compile.functions")._addresses
+    compiled = importlib.import_module("backends.cpu._ir.functions")._addresses
     keys = []
     for k in (500_000, 1_100_001):
         gemm_argk(draw(rng, (1, k), dtype), draw(rng, (k, 2), dtype), semiring=name)

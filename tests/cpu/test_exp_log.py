@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._log_sum.exp_log import exp_scale
 from backends.cpu._log_sum.lines import Code
 from backends.cpu._vector import code as v

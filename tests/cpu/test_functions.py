@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.cpu._cache import cache, sources
-from backends.cpu._compile import functions
+from backends.cpu._ir import functions
 from backends.cpu._vector import code as v
 
 

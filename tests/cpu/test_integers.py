@@ -11,7 +11,7 @@ import numba
 import pytest
 from numba import types
 
-from backends.cpu._compile import integers
+from backends.cpu._ir import integers
 from backends.cpu._threads.pool import stack
 from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import word_at
@@ -32,7 +32,7 @@ def _none_is_kept(monkeypatch):
 
 
 def compiled(function: Callable[..., int], count: int) -> Callable[..., int]:
-    (address,) = integers.compiled_for_c(f"test_{function.__qualname__}", function)
+    (address,) = integers.compiled_for_c(function)
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(address)
 
 
@@ -137,7 +137,7 @@ def test_random_expressions_have_the_values_of_python(tmp_path, monkeypatch):
     import drawn_for_integers
 
     functions = [getattr(drawn_for_integers, f"drawn_{i}") for i in range(len(texts))]
-    addresses = integers.compiled_for_c("test_drawn", *functions)
+    addresses = integers.compiled_for_c(*functions)
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)
     for function, address, text in zip(functions, addresses, texts, strict=True):
         for _ in range(20):

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import pytest
 
-from backends.cpu._compile.functions import Target, assembly_of_functions
+from backends.cpu._ir.functions import Target, assembly_of_functions
 from backends.cpu._simd.kernel import KernelKey, steps_per_iteration, whole_tile_name
 from backends.cpu._simd.kernel_table import emit_tiles
 from backends.cpu._simd.tile_listing import hot_loop as loop_of_tile

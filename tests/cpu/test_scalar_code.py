@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numba import types
 
-from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.jit import jit
 from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
+from backends.cpu._ir.call_by_address import address_of
 from backends.cpu._threads.atomics import add
 from backends.cpu._vector import code as v
 from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled

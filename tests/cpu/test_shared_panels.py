@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numba import types
 
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit
+from backends.cpu._ir.call_by_address import address_of, call
 from backends.cpu._simd import shared_panels
 from backends.cpu._simd.argument_table import Loops, Shape, prepare_product
 from backends.cpu._simd.kernel import KernelKey

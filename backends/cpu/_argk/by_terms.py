@@ -11,7 +11,7 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._argk.matches import POSITION
-from backends.cpu._argk.transpose import build_transpose
+from backends.cpu._argk.transpose import transpose_in_loops
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, scratch, strided
 from backends.cpu._ladder.operators import operators
@@ -22,7 +22,7 @@ from harness.semiring import Semiring
 @kernel_builder
 def build_search_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Callable[..., Any]:
     """Compile ``prepare(...)``, as `_argk.search.build_search` does, for any operations."""
-    transpose, search_panel = build_transpose(dtype), _search_panel_by_terms(semiring, dtype, steps)
+    search_panel = _search_panel_by_terms(semiring, dtype, steps)
 
     def search(
         a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, across: int, height: int,
@@ -39,7 +39,7 @@ def build_search_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) 
                 for left in range(n * j // across, end, width):
                     right = min(left + width, end)
                     panel = panels[part, : right - left]
-                    transpose(b[:, left:right], panel)
+                    transpose_in_loops(b[:, left:right], panel)
                     tile = (c[upper:lower, left:right], block[upper:lower, left:right], argk[upper:lower, left:right])
                     if search_panel(a[upper:lower], panel, *tile):
                         missing[part] = 1

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._simd.block_tracker import BLOCK
 from backends.cpu._simd.prefetch import INTO_L1
 from backends.cpu._vector import code as v

@@ -20,7 +20,7 @@ from numba import prange, types
 from backends.cpu._argk import packed, work
 from backends.cpu._argk.packed import Ranges
 from backends.cpu._argk.search import build_search, searches_by_vectors
-from backends.cpu._argk.transpose import build_transpose
+from backends.cpu._argk.transpose import transpose
 from backends.cpu._argk.work import Work
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit, output, scratch
@@ -108,7 +108,7 @@ class BlockSearch:
         """Write `argk`, for values within `ranges`; return whether each element was found."""
         a, k = self._operands.a, self._operands.a.shape[1]
         if self._copy is not None:
-            build_transpose(a.dtype)(a.T, self._copy)
+            transpose(a.T, self._copy)
             self._copy[:, k:] = self._panels[:, :, k:] = 0  # a match there comes after the first match
         is_careful = self._is_careful(ranges)
         if is_careful not in self._forms:

@@ -22,9 +22,9 @@ from llvmlite import ir
 from backends.cpu._argk.by_terms import build_search_by_terms
 from backends.cpu._argk.matches import POSITION, WORD_BITS, chunk_begins, compile_compare, word_of
 from backends.cpu._argk.transpose import gather_of
-from backends.cpu._compile.call_by_address import address_of
-from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
+from backends.cpu._ir.call_by_address import address_of
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v

@@ -15,8 +15,8 @@ import numpy as np
 from numba import carray, prange, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, scalar
+from backends.cpu._ir.call_by_address import address_of, call
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.product import has_contiguous_rows
 from backends.cpu._vector.intrinsics import as_pointer

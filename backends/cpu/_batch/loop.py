@@ -12,18 +12,20 @@ Threads take the next products until none is left, so a late or slow one compute
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
 
 import numba
-import numpy as np
-from numba import prange, types
+from numba import types
 
 from backends.cpu._batch.tiles import compute_tiles
-from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call
-from backends.cpu._compile.jit import jit
+from backends.cpu._ir.call_by_address import call
+from backends.cpu._ir.integers import compiled_for_c
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.run_parts import LOOPS_AND_PART, OPERANDS, PACKED, SCRATCH, loops_and_part, read_row
-from backends.cpu._threads.atomics import add
+from backends.cpu._threads import pool_symbols
+from backends.cpu._threads.atomics import add, store
+from backends.cpu._threads.pool import for_each, stack
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits, word_at
 
@@ -56,47 +58,54 @@ def _begins(facts: int, addresses: int, product: int) -> tuple[int, int, int, in
     return a, b, c, block
 
 
-@kernel_builder
-def build_products() -> Any:
-    """Compile ``compute(row, facts, addresses, first, end, offset)``: the products `first` to `end`, by one thread.
+def compute_products(row: int, facts: int, addresses: int, first: int, end: int, offset: int) -> None:
+    """Compute the products `first` to `end`, by one thread, whose scratch begins `offset` bytes after the batch's."""
+    tiles, scratch = word_at(facts + 24), word_at(addresses + 8 * SCRATCH) + offset
+    a, b, c, block = _begins(facts, addresses, first)
+    for product in range(first, end):
+        next_a, next_b, next_c, next_block = _begins(facts, addresses, min(product + 1, end - 1))
+        if tiles:
+            compute_tiles(tiles, a, b, c, next_a, next_b, next_c)
+        else:
+            loops, part = _row_for(row, a, b, c, block, scratch)
+            call(loops, (part,))
+        a, b, c, block = next_a, next_b, next_c, next_block
 
-    The same for every kernel. Its scratch begins `offset` bytes after where that of the batch does.
+
+def take_products(run: int, thread: int) -> None:
+    """Compute products until none is left, by the words of a run."""
+    row, facts, addresses, size = word_at(run), word_at(run + 8), word_at(run + 16), word_at(run + 24)
+    count, step = word_at(facts), word_at(facts + 8)
+    while True:
+        first = add(run + 32, step)
+        if first >= count:
+            break
+        compute_products(row, facts, addresses, first, min(first + step, count), thread * size)
+
+
+@functools.cache
+def build_products() -> Callable[..., None]:
+    """Compile `compute_products`, the same for every kernel."""
+    return compiled_for_python(compute_products, releases_gil=True)
+
+
+@functools.cache
+def build_shared() -> Callable[..., None]:
+    """Compile ``compute(row, facts, addresses, threads, size)``: all products, by threads that take the next ones.
+
+    Each has `size` bytes of scratch.
     """
 
-    def compute(row: int, facts: int, addresses: int, first: int, end: int, offset: int) -> None:
-        tiles, scratch = word_at(facts + 24), word_at(addresses + 8 * SCRATCH) + offset
-        a, b, c, block = _begins(facts, addresses, first)
-        for product in range(first, end):
-            next_a, next_b, next_c, next_block = _begins(facts, addresses, min(product + 1, end - 1))
-            if tiles:
-                compute_tiles(tiles, a, b, c, next_a, next_b, next_c)
-            else:
-                loops, part = _row_for(row, a, b, c, block, scratch)
-                call(loops, (part,))
-            a, b, c, block = next_a, next_b, next_c, next_block
+    def compute(take: int, row: int, facts: int, addresses: int, threads: int, size: int) -> None:
+        """Compute all products."""
+        run = stack(5)
+        store(run, row)
+        store(run + 8, facts)
+        store(run + 16, addresses)
+        store(run + 24, size)
+        store(run + 32, 0)  # the products that threads have taken
+        for_each(take, run, threads)
 
-    return jit(None, *[types.intp] * 6, parallel=False)(compute)
-
-
-@kernel_builder
-def build_shared() -> Any:
-    """Compile ``compute(row, facts, addresses, taken, threads, size, products)``: by threads that take the next ones.
-
-    `taken` is a word to count the products that threads have taken; each has `size` bytes of scratch. `products` is the
-    address of `build_products`: in the body of a parallel loop Numba would compile that twice more.
-    """
-
-    def compute(
-        row: int, facts: int, addresses: int, taken: np.ndarray, threads: int, size: int, products: Any
-    ) -> None:
-        taken[0] = 0
-        for thread in prange(threads):
-            count, step = word_at(facts), word_at(facts + 8)
-            while True:
-                first = add(taken.ctypes.data, step)
-                if first >= count:
-                    break
-                call(products, (row, facts, addresses, first, min(first + step, count), np.intp(thread) * size))
-
-    words = types.Array(types.int64, 1, "C")
-    return jit(None, *[types.intp] * 3, words, *[types.intp] * 3)(compute)
+    pool_symbols.start()
+    (take,) = compiled_for_c(take_products)
+    return functools.partial(compiled_for_python(compute, releases_gil=True), take)

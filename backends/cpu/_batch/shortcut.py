@@ -11,15 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import carray, types
 
 from backends.cpu._batch.table import BatchTable, LoopsOf
-from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.jit import jit
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.argument_table import Shape
-from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
-from backends.cpu._simd.run_parts import entry_point
-from backends.cpu._vector.intrinsics import as_pointer, word_at
+from backends.cpu._simd.numpy_object import data_of, is_writeable
+from backends.cpu._threads.atomics import store
+from backends.cpu._vector.intrinsics import word_at
 from harness.interface import Shortcut
 from harness.operands import broadcast, data_address, shares_with_itself, span
 
@@ -104,12 +102,12 @@ def _make(
         for size, steps in (((*batch, *shape_a[-2:]), strides_a), ((*batch, *shape_b[-2:]), strides_b), layout[4:])
     )
     facts = np.array([low_a, end_a, low_b, end_b, low, end, itemsize - 1, data_address(table.addresses)], np.int64)
-    bind = functools.partial(entry_point(_build_bind()), data_address(facts))
+    bind = functools.partial(_build_bind(), data_address(facts))
     table.run.belongs_to = table, facts  # type: ignore[attr-defined] # which compiled code knows by address alone
     return bind, table.run
 
 
-@kernel_builder
+@functools.cache
 def _build_bind() -> Any:
     """Compile ``bind(facts, a, b, out)``: set the addresses of three arrays, unless one of them does not suit.
 
@@ -118,6 +116,7 @@ def _build_bind() -> Any:
     """
 
     def bind(facts: int, a: Any, b: Any, out: Any) -> bool:
+        """Set them, and return whether they suit."""
         if not is_writeable(out):
             return False
         x, y, z = data_of(a), data_of(b), data_of(out)
@@ -128,11 +127,13 @@ def _build_bind() -> Any:
             return False
         if y + word_at(facts + 16) < end and begin < y + word_at(facts + 24):
             return False
-        addresses = carray(as_pointer(word_at(facts + 56)), (3,), np.int64)
-        addresses[0], addresses[1], addresses[2] = x, y, z
+        addresses = word_at(facts + 56)
+        store(addresses, x)
+        store(addresses + 8, y)
+        store(addresses + 16, z)
         return True
 
-    return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False, returns=types.boolean)(bind)
+    return compiled_for_python(bind)
 
 
 def _spread(shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...] | None:

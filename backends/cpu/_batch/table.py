@@ -15,10 +15,9 @@ import numpy as np
 
 from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_products, build_shared
 from backends.cpu._batch.tiles import TileTable, tile_of
-from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, Run, Shape
-from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH
 from harness.operands import collapsed, data_address
 from harness.tuning import batches as tuning_batches
 
@@ -88,10 +87,9 @@ def _run_of(row: np.ndarray, facts: np.ndarray, addresses: np.ndarray, threads: 
     """Return the call that computes the batch, with `size` bytes of scratch for each thread."""
     places = data_address(row), data_address(facts), data_address(addresses)
     if threads == 1:
-        compute = functools.partial(entry_point(build_products()), *places, 0, int(facts[0]), 0)
+        compute = functools.partial(build_products(), *places, 0, int(facts[0]), 0)
     else:
-        taken, products = np.zeros(1, np.int64), address_of(build_products())
-        compute = functools.partial(entry_point(build_shared()), *places, taken, threads, size, products)
+        compute = functools.partial(build_shared(), *places, threads, size)
     if size == 0:
         return compute
     scratch(size * threads)  # now, so that the first run need not wait for new pages

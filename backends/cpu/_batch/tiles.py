@@ -16,9 +16,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 from numba import types
-from numba.core import cgutils
 
-from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._ir.call_by_address import call_function
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._simd.kernel import KernelKey, tile_number
 from backends.cpu._simd.kernel_table import tile_addresses
@@ -26,7 +25,7 @@ from backends.cpu._simd.macro_kernel import even_split
 from backends.cpu._simd.prefetch import INTO_L2
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.intrinsics import emits, words_at
 from harness.operands import CACHE_LINE, data_address
 from harness.tuning import batches as tuning_batches
 
@@ -113,19 +112,7 @@ def _cuts(extent: int, largest: int) -> list[tuple[int, int]]:
     return [(part * size + min(part, longer), size + (part < longer)) for part in range(parts)]
 
 
-@emits(types.UniTuple(types.intp, FACT_WORDS), types.intp)
-def _facts_at(b: Builder, address: Value) -> Value:
-    return _words_at(b, address, FACT_WORDS)
-
-
-@emits(types.UniTuple(types.intp, TILE_WORDS), types.intp)
-def _tile_at(b: Builder, address: Value) -> Value:
-    return _words_at(b, address, TILE_WORDS)
-
-
-def _words_at(b: Builder, address: Value, count: int) -> Value:
-    start = b.inttoptr(address, v.POINTER)
-    return cgutils.pack_array(b, [b.load(v.advance(b, start, WORD * i), typ=v.SIZE) for i in range(count)])
+_facts_at, _tile_at = words_at(FACT_WORDS), words_at(TILE_WORDS)
 
 
 @emits(types.void, types.intp)

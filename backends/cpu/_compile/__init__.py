@@ -1,1 +1,1 @@
-"""Compile kernels, by Numba or as LLVM IR, and call them: by address, for pieces, without the GIL, with work memory."""
+"""Compile kernels by Numba, and call what is compiled: for pieces, without the GIL, with work memory."""

@@ -7,7 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from backends.cpu._compile.call_by_address import call
+from backends.cpu._ir.call_by_address import call
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.inlined import inlined
@@ -50,7 +50,7 @@ _release_gil.emit, _take_gil.emit = _emit_release, _emit_take  # for functions o
 
 @inlined
 def call_without_gil_if_long(pairs: int, address: int, arguments: Any) -> None:
-    """Call a function that computes `pairs` pairs by its address (`_compile.call_by_address`)."""
+    """Call a function that computes `pairs` pairs by its address (`_ir.call_by_address`)."""
     if pairs <= _MOST:
         call(address, arguments)
         return

@@ -1,4 +1,4 @@
-"""Calls of a function of `_compile.functions` for pieces of a product: of one, or of all on several threads.
+"""Calls of a function of `_ir.functions` for pieces of a product: of one, or of all on several threads.
 
 Each is compiled once, for every function: ``function(table, piece)`` finds all it needs in the table at an address.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.python_calls import compiled_for_python
+from backends.cpu._ir.call_by_address import call_function
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._threads import pool_symbols
 from backends.cpu._threads.pool import for_each
 
@@ -22,7 +22,7 @@ def build_run_piece() -> Callable[[int, int, int], None]:
         """Compute a piece."""
         call_function(function, (table, piece))
 
-    return compiled_for_python("run_piece", run_piece, releases_gil=True)
+    return compiled_for_python(run_piece, releases_gil=True)
 
 
 @functools.cache
@@ -34,4 +34,4 @@ def build_run_pieces() -> Callable[[int, int, int], None]:
         for_each(function, table, pieces)
 
     pool_symbols.start()
-    return compiled_for_python("run_pieces", run_pieces, releases_gil=True)
+    return compiled_for_python(run_pieces, releases_gil=True)

@@ -19,8 +19,8 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
+from backends.cpu._ir.call_by_address import address_of, call
 from backends.cpu._ladder import shares
 from backends.cpu._ladder.execution import Kernel, kernel_dtypes
 from harness.plan import Plan

@@ -37,8 +37,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.pieces import build_run_pieces
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, WORDS, Code
 from backends.cpu._log_sum.logarithms import logarithms
 from backends.cpu._log_sum.pairwise import copy_strip, pairwise

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._mixed import amx_claims
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS, TILE_BYTES
 from backends.cpu._mixed.amx_kernel import configure, emit_merge, multiply_tiles, release

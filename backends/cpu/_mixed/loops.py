@@ -18,9 +18,9 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.integers import Translated, translated
+from backends.cpu._ir.call_by_address import call_function
+from backends.cpu._ir.functions import compile_functions
+from backends.cpu._ir.integers import Translated, translated
 from backends.cpu._mixed.methods import WORD_BITS, MixedKey
 from backends.cpu._mixed.packing import element_bytes, emit_pack_a, emit_pack_b, emit_seed
 from backends.cpu._mixed.packing_columns import emit_pack_a_columns, emit_pack_b_columns
@@ -185,4 +185,4 @@ def build_mixed_product() -> Translated:
                             i += rows
                         j += step
 
-    return translated("mixed_loops", product, Part)
+    return translated(product, Part)

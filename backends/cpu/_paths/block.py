@@ -14,8 +14,8 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call
 from backends.cpu._compile.jit import jit
+from backends.cpu._ir.call_by_address import call
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.run_parts import row_at

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._compile.functions import compile_functions
 from backends.cpu._compile.pieces import build_run_pieces
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._sequences import scaled, terms
 from backends.cpu._sequences.step import WORDS, Form, Lines, emit_sequence
 from backends.cpu._simd.run_parts import entry_point

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
+from backends.cpu._ir.call_by_address import address_of
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table

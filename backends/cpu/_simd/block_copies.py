@@ -6,19 +6,22 @@ separate, so that other matrices change two numbers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from numba import prange, types
 
-from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._compile.jit import jit
+from backends.cpu._ir.call_by_address import address_of, call
+from backends.cpu._ir.integers import compiled_for_c
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
-from backends.cpu._simd.run_parts import entry_point
-from backends.cpu._threads.atomics import add
-from backends.cpu._threads.limits import limit_threads, restore_threads
+from backends.cpu._threads import pool_symbols
+from backends.cpu._threads.atomics import add, store
+from backends.cpu._threads.pool import for_each, stack
+from backends.cpu._vector.intrinsics import words_at
+from harness.operands import data_address
 
 
 class BlockCopy(NamedTuple):
@@ -49,29 +52,43 @@ class BlockCopies:
     """
 
     def __init__(self, key: KernelKey, copies: list[BlockCopy], threads: int) -> None:
-        self._gather, self._table, self._taken = address_of(build_gather(key)), np.array(copies), np.zeros(1, np.int64)
-        self._threads = min(threads, len(copies))
+        self._table, self._threads = np.array(copies, np.int64), min(threads, len(copies))
+        self._of_all = address_of(build_gather(key)), data_address(self._table), len(copies)
 
     def run(self, source: int, target: int) -> None:
         """Copy from the matrix at one address to that at the other."""
-        entry_point(_build_run_copies())(self._gather, source, target, self._table, self._taken, self._threads)
+        _build_run_copies()(*self._of_all, source, target, self._threads)
 
 
-@kernel_builder
-def _build_run_copies() -> Any:
-    """Compile ``run_copies(gather, source, target, table, taken, threads)``, the same for every kernel."""
+_run_at, _copy_at, _COPY_BYTES = words_at(5), words_at(len(BlockCopy._fields)), 8 * len(BlockCopy._fields)
 
-    def run_copies(gather: int, source: int, target: int, table: np.ndarray, taken: np.ndarray, threads: int) -> None:
-        taken[0] = 0
-        before = limit_threads(threads)
-        for _ in prange(threads):
-            while True:
-                i = add(taken.ctypes.data, 1)
-                if i >= table.shape[0]:
-                    break
-                x = table[i]
-                call(gather, (x[0], x[1], source + x[2], x[3], x[4], target + x[5], x[6]))
-        restore_threads(before)
 
-    words = types.Array(types.int64, 1, "C")
-    return jit(None, *[types.intp] * 3, types.Array(types.int64, 2, "C"), words, types.intp)(run_copies)
+def take_copies(run: int, thread: int) -> None:
+    """Make copies until none is left, by the words of a run."""
+    gather, table, copies, source, target = _run_at(run)
+    while True:
+        i = add(run + 40, 1)
+        if i >= copies:
+            break
+        rows, columns, begin, row_stride, column_stride, to, target_stride = _copy_at(table + _COPY_BYTES * i)
+        call(gather, (rows, columns, source + begin, row_stride, column_stride, target + to, target_stride))
+
+
+@functools.cache
+def _build_run_copies() -> Callable[..., None]:
+    """Compile ``run_copies(gather, table, copies, source, target, threads)``, the same for every kernel."""
+
+    def run_copies(take: int, gather: int, table: int, copies: int, source: int, target: int, threads: int) -> None:
+        """Make all copies."""
+        run = stack(6)
+        store(run, gather)
+        store(run + 8, table)
+        store(run + 16, copies)
+        store(run + 24, source)
+        store(run + 32, target)
+        store(run + 40, 0)  # the copies that threads have taken
+        for_each(take, run, threads)
+
+    pool_symbols.start()
+    (take,) = compiled_for_c(take_copies)
+    return functools.partial(compiled_for_python(run_copies, releases_gil=True), take)

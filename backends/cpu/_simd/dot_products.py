@@ -14,8 +14,8 @@ from typing import Any
 import numba
 from llvmlite import ir
 
-from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ir.call_by_address import call_function
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value

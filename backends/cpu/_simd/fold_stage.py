@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.integers import Translated, translated
+from backends.cpu._ir.call_by_address import call_function
+from backends.cpu._ir.integers import Translated, translated
 from backends.cpu._simd.argument_table import Stage
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.part import Part
@@ -65,4 +65,4 @@ def build_fold() -> Translated:
         """Combine the rows."""
         call_function(word_at(part.kernel), (part.m, part.n, part.packed_a, part.rs_a, part.c, part.accumulate))
 
-    return translated("fold_loops", combine, Part)
+    return translated(combine, Part)

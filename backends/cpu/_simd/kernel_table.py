@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._compile.call_by_address import address_of
-from backends.cpu._compile.functions import assembly_of_functions, compile_functions
+from backends.cpu._ir.call_by_address import address_of
+from backends.cpu._ir.functions import assembly_of_functions, compile_functions
 from backends.cpu._simd.dot_products import ROWS, compile_dots
 from backends.cpu._simd.kernel import KernelKey, tile_functions, tiles_of
 from backends.cpu._simd.packing import build_gather, compile_packs

@@ -20,8 +20,8 @@ from __future__ import annotations
 import numba
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call
-from backends.cpu._compile.integers import Translated, translated
+from backends.cpu._ir.call_by_address import call
+from backends.cpu._ir.integers import Translated, translated
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.dot_products import multiply_columns
 from backends.cpu._simd.kernel import KernelKey
@@ -137,4 +137,4 @@ def build_product() -> Translated:
                             target.c + n_cur * x.itemsize, rs_c, x.itemsize, adds,
                         )  # fmt: skip
 
-    return translated("product_loops", product, Part)
+    return translated(product, Part)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numba
 
-from backends.cpu._compile.call_by_address import call, call_function
+from backends.cpu._ir.call_by_address import call, call_function
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.kernel_table import PACK, WORD, WORDS
 from backends.cpu._vector.intrinsics import word_at

@@ -28,9 +28,9 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call, call_function
-from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.integers import Translated, translated
+from backends.cpu._ir.call_by_address import address_of, call, call_function
+from backends.cpu._ir.functions import compile_functions
+from backends.cpu._ir.integers import Translated, translated
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.dot_products import emit_dots
 from backends.cpu._simd.fold_stage import fold_stage
@@ -258,4 +258,4 @@ def build_vector_product() -> Translated:
             word_at(kernel + ROWS_OF_A * WORD), (m - i, k, a + i * rs_a, rs_a, x, y + i * rs_y, rs_y, accumulate)
         )
 
-    return translated("vector_loops", product, Part)
+    return translated(product, Part)

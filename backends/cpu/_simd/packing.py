@@ -14,8 +14,8 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.integers import translated
+from backends.cpu._ir.functions import compile_functions
+from backends.cpu._ir.integers import translated
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -117,4 +117,4 @@ def _build_gather(unit: VectorUnit, itemsize: int) -> Any:
                 to = target + i * target_stride + j * itemsize
                 copy_element((to, source + i * row_stride + j * column_stride))
 
-    return translated(f"gather_{itemsize}_{unit.name}", gather)
+    return translated(gather, given=(unit.name,))

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value

@@ -19,9 +19,9 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.integers import Translated, translated
+from backends.cpu._ir.call_by_address import call_function
+from backends.cpu._ir.functions import compile_functions
+from backends.cpu._ir.integers import Translated, translated
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.matrix_vector import combine_row
@@ -112,4 +112,4 @@ def build_update() -> Translated:
         of_a, of_b, of_c = (part.a, part.rs_a, part.cs_a), (part.b, part.rs_b), (part.c, part.rs_c)
         call_function(word_at(part.kernel), (part.m, first, growth, *of_a, *of_b, *of_c, part.accumulate))
 
-    return translated("update_loops", product, Part)
+    return translated(product, Part)

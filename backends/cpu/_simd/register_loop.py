@@ -16,8 +16,8 @@ from llvmlite import ir
 from numba import prange, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.jit import jit, scalar
+from backends.cpu._ir.call_by_address import address_of, call
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value

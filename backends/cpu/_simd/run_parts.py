@@ -17,9 +17,9 @@ import numpy as np
 from numba import types
 from numba.core import cgutils
 
-from backends.cpu._compile.call_by_address import call
-from backends.cpu._compile.integers import compiled_for_c
-from backends.cpu._compile.python_calls import compiled_for_python
+from backends.cpu._ir.call_by_address import call
+from backends.cpu._ir.integers import compiled_for_c
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.numpy_object import data_of, fields_of
 from backends.cpu._simd.part import PART, Part
 from backends.cpu._threads import pool_symbols
@@ -59,28 +59,14 @@ def loops_and_part(b: Builder, loops: Value, part: dict[str, Value], begins: dic
     return cgutils.pack_struct(b, [loops, cgutils.pack_array(b, fields)])
 
 
-def _begins(b: Builder, addresses: Value, offset: Value) -> dict[str, Value]:
-    """Emit loads of where each of what has an offset begins. Scratch begins `offset` bytes behind its address."""
+@emits(LOOPS_AND_PART, types.intp, types.intp)
+def row_at(b: Builder, address: Value, offset: Value) -> Value:
+    """Return one row of the table: the loops, and the part. Scratch begins `offset` bytes behind its address."""
+    loops, addresses, part = read_row(b, address)
     beginnings = b.inttoptr(addresses, v.POINTER)
     begins = {name: b.load(v.advance(b, beginnings, 8 * i), typ=v.SIZE) for i, name in enumerate(OPERANDS)}
     scratch = b.add(b.load(v.advance(b, beginnings, 8 * SCRATCH), typ=v.SIZE), offset)
-    return begins | dict.fromkeys(PACKED, scratch)
-
-
-@emits(LOOPS_AND_PART, types.intp, types.intp)
-def row_at(b: Builder, address: Value, offset: Value) -> Value:
-    """Return one row of the table: the loops, and the part."""
-    loops, addresses, part = read_row(b, address)
-    return loops_and_part(b, loops, part, _begins(b, addresses, offset))
-
-
-def _emit_row_at(b: Builder, address: Value, offset: Value) -> tuple[Value, Part]:
-    loops, addresses, part = read_row(b, address)
-    begins = _begins(b, addresses, offset)
-    return loops, Part(**{name: b.add(x, begins[name]) if name in begins else x for name, x in part.items()})
-
-
-row_at.emit = _emit_row_at  # for functions of integers
+    return loops_and_part(b, loops, part, begins | dict.fromkeys(PACKED, scratch))
 
 
 @functools.cache
@@ -92,7 +78,7 @@ def build_run_part(releases_gil: bool) -> Callable[[int], None]:
         loops, part = row_at(row, 0)
         call(loops, (part,))
 
-    return compiled_for_python("run_part", run_part, releases_gil=releases_gil)
+    return compiled_for_python(run_part, releases_gil=releases_gil)
 
 
 def compute_parts(run: int, thread: int) -> None:
@@ -128,5 +114,5 @@ def build_run_parts() -> Callable[[np.ndarray, np.ndarray, int, int], None]:
         for_each(compute, run, threads)
 
     pool_symbols.start()
-    (compute,) = compiled_for_c("compute_parts", compute_parts)
-    return functools.partial(compiled_for_python("run_parts", run_parts, releases_gil=True), compute)
+    (compute,) = compiled_for_c(compute_parts)
+    return functools.partial(compiled_for_python(run_parts, releases_gil=True), compute)

@@ -18,29 +18,31 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import prange, types
 
-from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._compile.jit import jit
 from backends.cpu._compile.scratch import scratch
+from backends.cpu._ir.call_by_address import address_of, call
+from backends.cpu._ir.integers import compiled_for_c
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.argument_table import Loops, LoopTable, Run, Shape, cut_evenly
 from backends.cpu._simd.loops import columns_beside, row_bytes
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.part import PANELS_AT_B, Part
-from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point, row_at
-from backends.cpu._simd.slabs import Columns, pack_slab, slabs_of_a, slabs_of_b
-from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, yield_thread
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, row_at
+from backends.cpu._simd.slabs import SLAB_BYTES, Columns, pack_slab, slabs_of_a, slabs_of_b
+from backends.cpu._threads import pool_symbols
+from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, store, yield_thread
 from backends.cpu._threads.claims import claim, first_part, new_claims, next_run
-from backends.cpu._threads.limits import limit_threads, restore_threads
+from backends.cpu._threads.pool import for_each
 from backends.cpu._vector.inlined import inlined
+from backends.cpu._vector.intrinsics import word_at, words_at
+from harness.operands import data_address
 from harness.tuning import simd_parts as tuning_parts
 
 # Words of a group, on cache lines of their own: slabs that threads have taken, and those that are packed.
-_TAKEN, _PACKED, _GROUP_WORDS = 0, 8, 16
+_TAKEN, _PACKED, _GROUP_BYTES = 0, 64, 128
 _LOOKS = 1000  # at a group that is not ready, before a thread lets others run
 
 
@@ -109,14 +111,20 @@ class _PackedParts(LoopTable):
         self._slabs = np.concatenate(groups)
         self._ends = np.cumsum([0, *map(len, groups)], dtype=np.int64)
         self._counts = len(loops.strips(shape)), len(loops.columns(shape))
-        self._progress, self.sources = np.zeros((len(groups), _GROUP_WORDS), np.int64), np.zeros(3, np.int64)
+        self._progress, self.sources = (
+            np.zeros((len(groups), _GROUP_BYTES // WORD_BYTES), np.int64),
+            np.zeros(3, np.int64),
+        )
         super().__init__(loops, shape, accumulate)
 
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
-        key, run = self._loops.key, entry_point(_build_packed_parts())
-        pack = address_of(build_gather(key)), key.lanes, key.nv, key.itemsize
-        slabs = self._slabs, self._ends, self._progress, self.sources
-        return functools.partial(run, *pack, *slabs, table, new_claims(len(table)), *self._counts, threads, size)
+        key, arrays = self._loops.key, (self._slabs, self._ends, self._progress, self.sources, table)
+        claims = new_claims(len(table))
+        words = address_of(build_gather(key)), key.lanes, key.nv, key.itemsize
+        places = *map(data_address, (*arrays, claims)), table.strides[0], len(table), len(self._progress)
+        facts = np.array([*words, *places, *self._counts, threads, size, 0], np.int64)
+        self._referred = facts, claims, *arrays  # compiled code knows them by addresses alone
+        return functools.partial(_build_packed_parts(), data_address(facts))
 
 
 class _Range(NamedTuple):
@@ -222,54 +230,66 @@ def _ranges(loops: Loops, shape: Shape) -> list[_Range]:
     return [_Range(i, j, p) for j, p, i in by_columns]
 
 
-@kernel_builder
-def _build_packed_parts() -> Any:
-    """Compile `run`: it packs all slabs and computes all parts, by threads that claim both. The same for every kernel.
+# What a run is told: what packs, and lanes, vectors and bytes for it; the slabs, where those of each group end, the
+# words of the groups, and what `sources` has; the table of parts and its claims; bytes of a row of it, and rows;
+# groups, parts along m, and groups of columns; threads, and bytes of the scratch of each; the number of the run.
+_facts_at = words_at(18)
+_PROGRESS, _CLAIMS, _PARTS, _GROUPS, _THREADS, _RUN = (WORD_BYTES * i for i in (6, 9, 11, 12, 15, 17))
 
-    It takes what packs, ``gather, lanes, nv, itemsize``; what is packed, ``slabs, ends, progress, sources``; and the
-    parts, ``table, claims``, the numbers of them along m and n, of threads, and of bytes of each thread's scratch.
-    """
 
-    def run(
-        gather: int, lanes: int, nv: int, itemsize: int, slabs: np.ndarray, ends: np.ndarray, progress: np.ndarray,
-        sources: np.ndarray, table: np.ndarray, claims: np.ndarray, strips: int, columns: int, threads: int, size: int,
-    ) -> None:  # fmt: skip
-        parts, copies = table.shape[0], progress.shape[0] - columns  # strips of rows that are copied
-        progress[:, _TAKEN] = 0
-        progress[:, _PACKED] = 0
-        of_run, before = next_run(claims.ctypes.data, parts), limit_threads(threads)
-        for thread in prange(threads):
-            number = first_part(parts, threads, np.intp(thread))
-            own = number // strips
-            for turn in range(columns + copies):
-                # first the own columns, then the rows, which all threads read, then the columns of others
-                group = own if turn == 0 else columns + turn - 1 if turn <= copies else (own + turn - copies) % columns
-                first, words = ends[group], progress[group].ctypes.data
-                while True:
-                    slab = first + add(words + WORD_BYTES * _TAKEN, 1)
-                    if slab >= ends[group + 1]:
-                        break
-                    pack_slab(slabs[slab], gather, lanes, nv, itemsize, sources[0], sources[1], sources[2])
-                    add(words + WORD_BYTES * _PACKED, 1)
-            for _ in range(parts):
-                if claim(claims.ctypes.data, number, of_run):
-                    _await(progress, ends, number // strips)
-                    if copies:
-                        _await(progress, ends, columns + number % strips)
-                    loops, part = row_at(table[number].ctypes.data, np.intp(thread) * size)
-                    call(loops, (part,))
-                number = number + 1 if number + 1 < parts else 0
-        restore_threads(before)
+def pack_and_compute(facts: int, thread: int) -> None:
+    """Pack slabs and compute parts that no other thread has claimed."""
+    (
+        gather, lanes, nv, itemsize, slabs, ends, progress, sources, table, claims, row_bytes, parts, groups, strips,
+        columns, threads, size, of_run,
+    ) = _facts_at(facts)  # fmt: skip
+    a, b, target = word_at(sources), word_at(sources + 8), word_at(sources + 16)
+    number, copies = first_part(parts, threads, thread), groups - columns  # strips of rows that are copied
+    own = number // strips
+    for turn in range(groups):
+        # first the own columns, then the rows, which all threads read, then the columns of others
+        group = own if turn == 0 else columns + turn - 1 if turn <= copies else (own + turn - copies) % columns
+        first, end = word_at(ends + WORD_BYTES * group), word_at(ends + WORD_BYTES * (group + 1))
+        words = progress + _GROUP_BYTES * group
+        while True:
+            slab = first + add(words + _TAKEN, 1)
+            if slab >= end:
+                break
+            pack_slab(slabs + SLAB_BYTES * slab, gather, lanes, nv, itemsize, a, b, target)
+            add(words + _PACKED, 1)
+    for _ in range(parts):
+        if claim(claims, number, of_run):
+            _await(progress, ends, number // strips)
+            if copies:
+                _await(progress, ends, columns + number % strips)
+            loops, part = row_at(table + row_bytes * number, thread * size)
+            call(loops, (part,))
+        number = number + 1 if number + 1 < parts else 0
 
-    words, rows = types.Array(types.int64, 1, "C"), types.Array(types.int64, 2, "C")
-    tables = rows, words, rows, words, rows, words
-    return jit(None, *[types.intp] * 4, *tables, *[types.intp] * 4)(run)
+
+@functools.cache
+def _build_packed_parts() -> Run:
+    """Compile ``run(facts)``: it packs all slabs and computes all parts, by threads. The same for every kernel."""
+
+    def run(compute: int, facts: int) -> None:
+        """Compute the product."""
+        progress = word_at(facts + _PROGRESS)
+        for group in range(word_at(facts + _GROUPS)):
+            store(progress + _GROUP_BYTES * group + _TAKEN, 0)
+            store(progress + _GROUP_BYTES * group + _PACKED, 0)
+        store(facts + _RUN, next_run(word_at(facts + _CLAIMS), word_at(facts + _PARTS)))
+        for_each(compute, facts, word_at(facts + _THREADS))
+
+    pool_symbols.start()
+    (compute,) = compiled_for_c(pack_and_compute)
+    return functools.partial(compiled_for_python(run, releases_gil=True), compute)
 
 
 @inlined
-def _await(progress: np.ndarray, ends: np.ndarray, group: int) -> None:
+def _await(progress: int, ends: int, group: int) -> None:
     """Return when all slabs of a group are packed: those that are not are being packed by other threads."""
-    looks, packed, slabs = 0, progress[group].ctypes.data + WORD_BYTES * _PACKED, ends[group + 1] - ends[group]
+    looks, packed = 0, progress + _GROUP_BYTES * group + _PACKED
+    slabs = word_at(ends + WORD_BYTES * (group + 1)) - word_at(ends + WORD_BYTES * group)
     while load(packed) < slabs:
         looks += 1
         if looks % _LOOKS:

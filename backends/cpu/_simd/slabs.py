@@ -10,17 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backends.cpu._compile.call_by_address import call
+from backends.cpu._ir.call_by_address import call
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.macro_kernel import even_split, part_of
 from backends.cpu._vector.inlined import inlined
+from backends.cpu._vector.intrinsics import words_at
 
 _SLAB = 16  # rows that are packed together: of B through all panels of a group, whole squares of registers
 
 # A row of the table: whether it is of A; its sizes; offset and strides of the source; offset of the target; for panels
 # rows of the block of k, and rows of it above the slab; for a copy of A the distance of its rows.
 _OF_A, _ROWS, _COLUMNS, _SOURCE, _ROW_STRIDE, _COLUMN_STRIDE, _TARGET, _BLOCK_ROWS, _ABOVE, _LDA = range(10)
-_WORDS = 10
+_WORDS, SLAB_BYTES = 10, 80
+
+
+_slab_at = words_at(_WORDS)
 
 
 class Columns(NamedTuple):
@@ -65,11 +69,10 @@ def slabs_of_a(strips: list[tuple[int, int]], shape: Shape, begin: int, lda: int
 
 
 @inlined
-def pack_slab(slab: np.ndarray, gather: int, lanes: int, nv: int, itemsize: int, a: int, b: int, target: int) -> None:
-    """Pack a row of the table, from A or B to the memory at `target`, by the code at `gather`."""
-    rows, columns, rs, cs = slab[_ROWS], slab[_COLUMNS], slab[_ROW_STRIDE], slab[_COLUMN_STRIDE]
-    source, to = (a if slab[_OF_A] else b) + slab[_SOURCE], target + slab[_TARGET]
-    k_cur, above, lda = slab[_BLOCK_ROWS], slab[_ABOVE], slab[_LDA]
+def pack_slab(slab: int, gather: int, lanes: int, nv: int, itemsize: int, a: int, b: int, target: int) -> None:
+    """Pack the row of the table at an address, from A or B to the memory at `target`, by the code at `gather`."""
+    is_of_a, rows, columns, begin, rs, cs, place, k_cur, above, lda = _slab_at(slab)
+    source, to = (a if is_of_a else b) + begin, target + place
     if lda:
         call(gather, (rows, columns, source, rs, cs, to, lda))
         return

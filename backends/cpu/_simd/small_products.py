@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.gil import call_without_gil_if_long
-from backends.cpu._compile.python_calls import compiled_for_python
+from backends.cpu._ir.call_by_address import address_of
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
@@ -240,7 +240,7 @@ def _build_compute() -> Any:
         call_without_gil_if_long(m * n * k, word_at(facts + _LOOPS), (whole,))
         return DONE
 
-    return compiled_for_python("compute", compute)
+    return compiled_for_python(compute)
 
 
 @functools.cache
@@ -253,4 +253,4 @@ def _build_locate() -> Any:
         store(target + 8, data_of(b))
         store(target + 16, data_of(out))
 
-    return compiled_for_python("locate", locate)
+    return compiled_for_python(locate)

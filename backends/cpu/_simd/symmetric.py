@@ -25,9 +25,9 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.integers import Translated, translated
+from backends.cpu._ir.call_by_address import call_function
+from backends.cpu._ir.functions import compile_functions
+from backends.cpu._ir.integers import Translated, translated
 from backends.cpu._simd.argument_table import Loops, Shape, Stage
 from backends.cpu._simd.dot_products import add_totals
 from backends.cpu._simd.fold_stage import fold_stage
@@ -237,4 +237,4 @@ def build_symmetric() -> Translated:
                 before, min(lanes, k - i), part.packs_a, x + i * itemsize, y + i * itemsize,
             ))  # fmt: skip
 
-    return translated("symmetric_loops", product, Part)
+    return translated(product, Part)

@@ -28,7 +28,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._ir.call_by_address import call_function
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store, yield_thread
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value

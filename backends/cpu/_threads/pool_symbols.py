@@ -17,7 +17,7 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
-from backends.cpu._compile.integers import compiled_for_c
+from backends.cpu._ir.integers import compiled_for_c
 from backends.cpu._threads import fork_locks  # noqa: F401 it prepares the start of Numba's threads
 from backends.cpu._threads import pool as threads_pool
 from backends.cpu._threads.atomics import WORD_BYTES
@@ -69,12 +69,12 @@ def _symbols() -> dict[str, int]:
     }
     if sys.platform.startswith("linux"):
         own = threads_pool.parallel_for, threads_pool.call_piece, threads_pool.run_worker, threads_pool.get_num_threads
-        loops, head[threads_pool.PIECE], head[threads_pool.WORKER], numbers = compiled_for_c("pool", *own)
+        loops, head[threads_pool.PIECE], head[threads_pool.WORKER], numbers = compiled_for_c(*own)
         found = {"numba_parallel_for": loops, "get_num_threads": numbers}
         threads.use_own_loops()
     else:
         own_on_layer = threads_pool.parallel_for_on_layer, threads_pool.call_piece
-        loops, head[threads_pool.PIECE] = compiled_for_c("pool_on_layer", *own_on_layer)
+        loops, head[threads_pool.PIECE] = compiled_for_c(*own_on_layer)
         found = {"numba_parallel_for": loops}
     head[threads_pool.LOOPS] = loops
     for offset, value in head.items():

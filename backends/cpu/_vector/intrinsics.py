@@ -9,6 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from backends.cpu._vector import code as v
@@ -57,6 +58,19 @@ def as_pointer(builder: Builder, address: Value) -> Value:
 def word_at(builder: Builder, address: Value) -> Value:
     """Return the word of 8 bytes at an address."""
     return builder.load(builder.inttoptr(address, v.POINTER), typ=v.SIZE)
+
+
+def words_at(count: int) -> Any:
+    """Return the intrinsic ``read(address)`` of so many words of 8 bytes, one behind the other, as a tuple."""
+
+    @emits(types.UniTuple(types.intp, count), types.intp)
+    def read(builder: Builder, address: Value) -> Value:
+        start = builder.inttoptr(address, v.POINTER)
+        return cgutils.pack_array(
+            builder, [builder.load(v.advance(builder, start, 8 * i), typ=v.SIZE) for i in range(count)]
+        )
+
+    return read
 
 
 def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> Any:

@@ -28,7 +28,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ir.functions import compile_functions
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 
@@ -49,9 +49,9 @@ _OPERATORS: dict[type, tuple[Callable[[int, int], int], str, dict[str, Any]]] = 
 }
 
 
-def compiled_for_c(name: str, *functions: Callable[..., Any]) -> tuple[int, ...]:
+def compiled_for_c(*functions: Callable[..., Any]) -> tuple[int, ...]:
     """Return the addresses of functions of words, as C calls them: to a word, or to nothing if annotated so."""
-    return compile_functions(name, (), lambda module: [_for_c(module, x) for x in functions], unrolls=True)
+    return compile_functions(*name_of(*functions), lambda module: [_for_c(module, x) for x in functions], unrolls=True)
 
 
 class Translated(NamedTuple):
@@ -60,10 +60,28 @@ class Translated(NamedTuple):
     address: int
 
 
-def translated(name: str, function: Callable[..., None], kind: type[tuple[int, ...]] | None = None) -> Translated:
-    """Compile a function of words, or ``function(x)`` where `x` is a named tuple of `kind`."""
-    (address,) = compile_functions(name, (), lambda module: [_for_numba(module, function, kind)], unrolls=True)
-    return Translated(address)
+def translated(
+    function: Callable[..., None], kind: type[tuple[int, ...]] | None = None, given: Sequence[Any] = ()
+) -> Translated:
+    """Compile a function of words, or ``function(x)`` where `x` is a named tuple of `kind`; `given` as in `name_of`."""
+    name = name_of(function, given=given)
+    return Translated(*compile_functions(*name, lambda module: [_for_numba(module, function, kind)], unrolls=True))
+
+
+def name_of(*functions: Callable[..., Any], given: Sequence[Any] = ()) -> tuple[str, tuple[Any, ...]]:
+    """Return the name of functions and the key by which they are kept: where they are defined, and what they hold.
+
+    What is no integer among that, as an intrinsic, is made of what is `given`: numbers and names.
+    """
+    key: list[Any] = [*given]
+    for function in functions:
+        key += [function.__module__, function.__qualname__]
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if isinstance(cell.cell_contents, int):
+                key += [name, cell.cell_contents]
+            elif not given:
+                raise TypeError(f"{function.__qualname__}: nothing that is given tells what `{name}` is")
+    return functions[0].__name__, tuple(key)
 
 
 def _for_c(module: ir.Module, function: Callable[..., Any]) -> ir.Function:
@@ -370,11 +388,18 @@ class _Body:
         if isinstance(function, types.ExternalFunction):
             return _called_in_c(b, function, [_word(b, x) for x in arguments])
         if hasattr(function, "emit"):
-            return function.emit(b, *(_map(functools.partial(_word, b), x) for x in arguments))
+            return _parts_of(b, function.emit(b, *(_map(functools.partial(_word, b), x) for x in arguments)))
         function = getattr(function, "py_func", function)
         if not inspect.isfunction(function):
             raise self._unknown(node)
         return _Body(b, function).written(arguments, keywords)
+
+
+def _parts_of(b: Builder, value: Any) -> Any:
+    """Return the tuple of what an aggregate of LLVM holds; of anything else itself."""
+    if not isinstance(getattr(value, "type", None), ir.Aggregate):
+        return value
+    return tuple(_parts_of(b, b.extract_value(value, number)) for number in range(len(value.type)))
 
 
 def _phi(b: Builder, kind: Any, outcomes: Sequence[tuple[Value, Any]]) -> Value:

@@ -14,8 +14,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from backends.cpu._compile.functions import compile_functions
-from backends.cpu._compile.integers import body_of
+from backends.cpu._ir.functions import compile_functions
+from backends.cpu._ir.integers import body_of, name_of
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 
@@ -38,12 +38,15 @@ _make = ctypes.pythonapi.PyCFunction_NewEx
 _make.restype, _make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.c_void_p, ctypes.c_void_p)
 
 
-def compiled_for_python(name: str, function: Callable[..., Any], *, releases_gil: bool = False) -> Callable[..., Any]:
+def compiled_for_python(function: Callable[..., Any], *, releases_gil: bool = False) -> Callable[..., Any]:
     """Compile a function that returns an integer, or None if annotated so."""
-    (address,) = compile_functions(
-        name, (releases_gil,), lambda module: [_function(module, function, releases_gil=releases_gil)], unrolls=True
-    )
-    _methods.append(_Method(function.__name__.encode(), address, _FASTCALL, inspect.getdoc(function).encode()))
+    name, key = name_of(function)
+
+    def emit(module: ir.Module) -> list[ir.Function]:
+        return [_function(module, function, releases_gil=releases_gil)]
+
+    (address,) = compile_functions(f"{name}_for_python", (*key, releases_gil), emit, unrolls=True)
+    _methods.append(_Method(function.__name__.encode(), address, _FASTCALL, (inspect.getdoc(function) or "").encode()))
     return _make(ctypes.byref(_methods[-1]), None, None)
 
 

@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from backends.cpu._compile.integers import Translated
+from backends.cpu._ir.integers import Translated
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 
@@ -52,7 +52,7 @@ def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
 
 @intrinsic
 def call_function(typing_context: Any, address: Any, arguments: Any) -> Any:
-    """Call a function of `_compile.functions` by its address; `arguments` is a tuple of sizes and addresses."""
+    """Call a function of `_ir.functions` by its address; `arguments` is a tuple of sizes and addresses."""
 
     def emit(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
         size = ir.IntType(64)
