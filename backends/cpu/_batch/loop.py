@@ -47,15 +47,15 @@ def _begins(facts: int, addresses: int, product: int) -> tuple[int, int, int, in
     dimensions = word_at(facts + 16)
     rest, here = product, facts + WORD * FACTS + WORD * FACTS_OF_DIMENSION * (dimensions - 1)
     a, b, c, block = word_at(addresses), word_at(addresses + 8), word_at(addresses + 16), word_at(addresses + 24)
-    for dimension in range(dimensions):
-        index = rest
-        if dimension < dimensions - 1:  # of the slowest one the rest is the index
-            size = word_at(here)
-            rest, index = rest // size, rest % size
+    for _ in range(1, dimensions):
+        size = word_at(here)
+        rest, index = rest // size, rest % size
         a, b = a + index * word_at(here + 8), b + index * word_at(here + 16)
         c, block = c + index * word_at(here + 24), block + index * word_at(here + 32)
         here -= WORD * FACTS_OF_DIMENSION
-    return a, b, c, block
+    # of the slowest one the rest is the index
+    a, b = a + rest * word_at(here + 8), b + rest * word_at(here + 16)
+    return a, b, c + rest * word_at(here + 24), block + rest * word_at(here + 32)
 
 
 def compute_products(row: int, facts: int, addresses: int, first: int, end: int, offset: int) -> None:
