@@ -122,6 +122,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget=Budget.presets(Budget(rounds=5, seconds=5), Budget(rounds=5, seconds=8, processes=3, precision=0.02)),
+    budget=Budget.presets(Budget(rounds=4, seconds=4), Budget(rounds=5, seconds=8, processes=3, precision=0.02)),
     order=13,
 )

@@ -113,6 +113,6 @@ EXPERIMENT = Experiment(
             prominence=64,
         ),
     ),
-    budget=Budget.presets(Budget(rounds=20, seconds=4), Budget(rounds=3, seconds=12, processes=3)),
+    budget=Budget.presets(Budget(rounds=12, seconds=3), Budget(rounds=3, seconds=12, processes=3)),
     order=30,
 )

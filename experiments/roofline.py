@@ -122,6 +122,6 @@ EXPERIMENT = Experiment(
             {**PANELS, "where": {"backend": list(USED)}, "point": "shape", "finding": of_roof},
         ),
     ),
-    budget=Budget.presets(Budget(rounds=3, seconds=5), Budget(rounds=3, seconds=8, processes=3)),
+    budget=Budget.presets(Budget(rounds=3, seconds=4), Budget(rounds=3, seconds=8, processes=3)),
     order=60,
 )

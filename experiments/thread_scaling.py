@@ -43,7 +43,8 @@ WHOLE, RAGGED, MISSING_ROWS = "whole tiles", "ragged", 5
 SIZE = {"smoke": 192, "quick": 1024, "full": 1024}
 DRAWN = [n - less for n in sorted({*SIZE.values()}) for less in (0, MISSING_ROWS)]
 LARGE, CORES_FOR_LARGE = 4096, 8  # the course's size, where there are many cores to share it
-FEW_METHODS = ("cpu-packed, loop ic", "cpu-simd", "cpu-numpy")  # of the quick preset, but for whole tiles, strong
+OWN_METHODS = ("cpu-packed, loop ic", "cpu-simd")  # of the quick preset, but for whole tiles, strong
+FEW_METHODS = (*OWN_METHODS, "cpu-numpy")  # of it where there are many cores to share
 METHODS_OF_SMOKE = ("cpu-packed, loop ic", "cpu-numpy")
 
 
@@ -77,8 +78,9 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     if preset == "smoke":
         return [_case("strong", WHOLE, name, SIZE[preset], machine) for name in METHODS_OF_SMOKE]
     few = FEW_METHODS if preset == "quick" else tuple(METHODS)
-    asked = {("strong", WHOLE): tuple(METHODS), ("weak", WHOLE): few, ("strong", RAGGED): few}
-    asked |= {("weak", RAGGED): few} if preset == "full" else {}
+    own = OWN_METHODS if preset == "quick" else tuple(METHODS)
+    asked = {("strong", WHOLE): tuple(METHODS), ("weak", WHOLE): own, ("strong", RAGGED): own}
+    asked |= {("weak", RAGGED): own} if preset == "full" else {}
     found = [_case(*how, name, SIZE[preset], machine) for how, names in asked.items() for name in names]
     found.append(_independent(SIZE[preset], machine))
     if preset == "full" and machine.cores > 1:

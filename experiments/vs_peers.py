@@ -151,7 +151,7 @@ EXPERIMENT = Experiment(
     cases=cases,
     figures=_figures(),
     # Level with the fastest library, so processes differ by more than contenders: five of each rather than three.
-    budget=Budget.presets(Budget(rounds=30, seconds=5), Budget(rounds=5, seconds=2, processes=5, precision=0.02)),
+    budget=Budget.presets(Budget(rounds=30, seconds=4), Budget(rounds=5, seconds=2, processes=5, precision=0.02)),
     order=11,
     goals=(
         *(

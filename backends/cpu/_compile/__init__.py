@@ -1,1 +1,1 @@
-"""Compile kernels by Numba, and call what is compiled: for pieces, without the GIL, with work memory."""
+"""Compile kernels by Numba, call what is compiled for pieces, on threads, and hold work memory."""

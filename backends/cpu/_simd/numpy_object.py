@@ -1,4 +1,4 @@
-"""Access of compiled code to NumPy arrays: a pointer to the object, whose fields are read in place.
+"""Access of functions of integers to NumPy arrays: the address of the object, whose fields are read in place.
 
 Numba passes an array as a record with a reference of its own, which takes 55 ns to make. For three arrays that exceeds
 a product at n = 16. A product needs a dozen numbers of two structures that NumPy declares for extensions in C:
@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.datamodel.models import OpaqueModel
-from numba.extending import NativeValue, register_model, unbox
 
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -77,28 +75,6 @@ def _is_as_declared(x: np.ndarray) -> bool:
     return (dtype.kind + dtype.byteorder, dtype.number) == (f"{x.dtype.kind}{x.dtype.byteorder}".encode(), x.dtype.num)
 
 
-class ObjectType(types.Opaque):
-    """The type of any Python object in compiled code: a borrowed pointer."""
-
-
-OBJECT = ObjectType("python object")
-register_model(ObjectType)(OpaqueModel)
-
-
-@unbox(ObjectType)
-def _unbox(typ: Any, value: Any, context: Any) -> NativeValue:
-    return NativeValue(value)
-
-
-@emits(types.intp, OBJECT)
-def _address(builder: Builder, x: Value) -> Value:
-    """Return the address of an object."""
-    return builder.ptrtoint(x, v.SIZE)
-
-
-_address.emit = lambda _, x: x  # functions of integers are given the addresses of objects
-
-
 def _reader(bits: int) -> Any:
     """Return the intrinsic ``read(address)`` of an integer of `bits` bits."""
 
@@ -121,30 +97,28 @@ def dtype_code(dtype: np.dtype[Any]) -> int:
 
 
 @inlined
-def is_matrix(x: Any, array_type: int, code: int) -> bool:
+def is_matrix(x: int, array_type: int, code: int) -> bool:
     """Return whether an object is a matrix of the dtype of `code`; `array_type` is the address of its type."""
-    here = _address(x)
-    if word_at(here + _TYPE) != array_type or _int_at(here + _NDIM) != 2:
+    if word_at(x + _TYPE) != array_type or _int_at(x + _NDIM) != 2:
         return False
-    dtype = word_at(here + _DTYPE)
+    dtype = word_at(x + _DTYPE)
     return _int_at(dtype + _NUMBER) << 8 | _byte_at(dtype + _BYTEORDER) == code
 
 
 @inlined
-def is_writeable(array: Any) -> bool:
+def is_writeable(array: int) -> bool:
     """Return whether an array may be written to."""
-    return _int_at(_address(array) + _FLAGS) & _WRITEABLE != 0
+    return _int_at(array + _FLAGS) & _WRITEABLE != 0
 
 
 @inlined
-def data_of(array: Any) -> int:
+def data_of(array: int) -> int:
     """Return the address of an array's first element."""
-    return word_at(_address(array) + _DATA)
+    return word_at(array + _DATA)
 
 
 @inlined
-def fields_of(matrix: Any) -> tuple[int, int, int, int, int]:
+def fields_of(matrix: int) -> tuple[int, int, int, int, int]:
     """Return the address of the first element of a matrix, its rows and columns, and its strides in bytes."""
-    here = _address(matrix)
-    shape, strides = word_at(here + _SHAPE), word_at(here + _STRIDES)
-    return word_at(here + _DATA), word_at(shape), word_at(shape + 8), word_at(strides), word_at(strides + 8)
+    shape, strides = word_at(matrix + _SHAPE), word_at(matrix + _STRIDES)
+    return word_at(matrix + _DATA), word_at(shape), word_at(shape + 8), word_at(strides), word_at(strides + 8)

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._compile.gil import call_without_gil_if_long
 from backends.cpu._ir.call_by_address import address_of
 from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.argument_table import Loops, Shape
+from backends.cpu._simd.gil import call_without_gil_if_long
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
 from backends.cpu._simd.loops import build_product
@@ -237,7 +237,7 @@ def _build_compute() -> Any:
             accumulate=word_at(facts + _ADDS), block=0, rs_block=0, mc=m, nc=n, kc=k,
             packs_a=0, packs_b=0, packed_a=0, packed_b=0, diagonal=NO_DIAGONAL, kernel=word_at(facts + _KERNEL),
         )  # fmt: skip
-        call_without_gil_if_long(m * n * k, word_at(facts + _LOOPS), (whole,))
+        call_without_gil_if_long(m * n * k, word_at(facts + _LOOPS), whole)
         return DONE
 
     return compiled_for_python(compute)
