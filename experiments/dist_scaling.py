@@ -116,7 +116,7 @@ def _counts(preset: str, machine: Machine) -> list[int]:
 
 def _cases(preset: str, machine: Machine) -> Iterator[Case]:
     counts = _counts(preset, machine)
-    asked = [(*product, _methods(preset, machine)) for product in PRODUCTS[preset]]
+    asked = [(*product, _methods(preset, machine)) for product in _products(preset, machine)]
     larger = OF_MANY_CORES if _has_many(preset, machine) else ()
     asked += [("strong", *product, FEWEST) for product in larger]
     for mode, semiring, sizes, methods in asked:
@@ -128,10 +128,19 @@ def _cases(preset: str, machine: Machine) -> Iterator[Case]:
                 yield Case({**axes, "semiring": semiring, "dtype": "float64"}, tuple(able), {"seed": 1})
 
 
+def _is_little(preset: str, machine: Machine) -> bool:
+    """Return whether little is measured: in smoke, and in quick where few cores decide little."""
+    return preset == "smoke" or (preset == "quick" and machine.cores < FEW_CORES)
+
+
 def _methods(preset: str, machine: Machine) -> tuple[str, ...]:
-    """Return who computes the products of a mode: fewest in smoke, and in quick where few cores decide little."""
-    is_little = preset == "smoke" or (preset == "quick" and machine.cores < FEW_CORES)
-    return FEWEST if is_little else METHODS
+    """Return who computes the products of a mode."""
+    return FEWEST if _is_little(preset, machine) else METHODS
+
+
+def _products(preset: str, machine: Machine) -> list[tuple[str, str, tuple[int, int, int]]]:
+    """Return the mode, semiring and sizes of products: one semiring where little is measured."""
+    return [x for x in PRODUCTS[preset] if x[1] == "plus_times" or not _is_little(preset, machine)]
 
 
 def _course_cases(preset: str, machine: Machine) -> Iterator[Case]:
@@ -194,7 +203,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
     The link takes seconds, and the model needs it: so a run that is stopped early has measured it.
     """
-    semirings = dict.fromkeys(semiring for _, semiring, _ in PRODUCTS[preset])
+    semirings = dict.fromkeys(semiring for _, semiring, _ in _products(preset, machine))
     links = link_cases(_counts(preset, machine), semirings)
     found = [*links, *_cases(preset, machine), *_course_cases(preset, machine)]
     on_gpus = [*gpu_link_cases(machine), *_gpu_cases(preset, machine)]

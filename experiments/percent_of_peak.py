@@ -50,6 +50,6 @@ EXPERIMENT = Experiment(
             prominence=90,
         ),
     ),
-    budget=Budget.presets(Budget(rounds=10, seconds=2), Budget(rounds=10, seconds=2, processes=3)),
+    budget=Budget.presets(Budget(rounds=6, seconds=1.5), Budget(rounds=10, seconds=2, processes=3)),
     order=12,
 )
