@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
+import linecache
 import random
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,6 +17,7 @@ from backends.cpu._ir import integers
 from backends.cpu._threads.pool import stack
 from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import word_at
+from harness.errors import BackendUnavailable
 
 VALUES = (0, 1, 2, 3, 7, 64, -1, -2, -7, 1 << 40, -(1 << 40), (1 << 62) - 1)
 TEN = 10
@@ -217,3 +220,20 @@ def keeps(x: int) -> int:
 def test_what_is_no_function_of_integers_is_named(function, why):
     with pytest.raises(TypeError, match=why):
         compiled(function, 1)
+
+
+@pytest.mark.parametrize("change", ["edited", "gone"])
+def test_a_function_whose_source_is_no_longer_that_of_the_process_is_not_compiled(change, tmp_path, monkeypatch):
+    """An edit, or an update of the package, while the process runs: the file's lines are those of another function."""
+    name = f"{change}_for_integers"
+    file = tmp_path / f"{name}.py"
+    file.write_text("def adds(x: int) -> int:\n    return x + 1000\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    adds = importlib.import_module(name).adds
+    if change == "edited":
+        file.write_text("def adds(x: int) -> int:\n    return x + 2000 # a longer line\n")
+    else:
+        file.unlink()
+        linecache.clearcache()
+    with pytest.raises(BackendUnavailable, match="adds cannot be compiled"):
+        compiled(adds, 1)
