@@ -249,7 +249,7 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["run", "ladder", "--only", "cpu-simdd"], "did you mean 'cpu-simd'?"),
         (["run", "ladder", "--where", "n"], "AXIS=VALUE"),
         (["run", "ladder", "--preset", "smoke", "--where", "n=7"], "n of 100, 128"),
-        (["run", "ladder", "--where", "sise=7"], "an axis of role, "),
+        (["run", "ladder", "--where", "sise=7"], "an axis of m, "),
         (["run", "--preset", "huge"], "'smoke', 'quick', 'full'"),
         (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "--results FOLDER, one that can be"),
         (["plot", "--results", "/nowhere"], "/nowhere: no results"),

@@ -102,8 +102,8 @@ def test_cold_caches_are_held_against_hot_ones_and_who_gains_loses_nothing():
 def test_each_thread_keeps_a_part_of_the_rate_of_one():
     own = [c for c in cells(EXPERIMENTS["thread_scaling"]) if c.axes["mode"] == "weak"]
     own = [dataclasses.replace(c, samples_ns=[[1e6 * (1.25 if c.threads == 4 else 1.0)] * 8]) for c in own]
-    kept = told("thread_scaling", "thread_scaling_weak", own, subject="cpu-numpy")
-    assert (kept.subject, kept.values[0].place) == ("Each of 4 threads of cpu-numpy", "whole tiles")
+    kept = told("thread_scaling", "thread_scaling_weak", own, subject="cpu-packed, loop ic")
+    assert (kept.subject, kept.values[0].place) == ("Each of 4 threads of cpu-packed, loop ic", "whole tiles")
     assert numbers(kept.values[:1]) == [80.0]
     assert "cpu-simd" in kept.others
     one = [cell for cell in own if cell.axes["method"] == "cpu-simd"]

@@ -9,7 +9,7 @@ import pytest
 from numba import types
 
 from backends.cpu._cache import cache
-from backends.cpu._compile import functions
+from backends.cpu._ir import functions
 from backends.cpu._compile.jit import jit
 from harness.surroundings import interrupts_held
 
