@@ -9,8 +9,8 @@ import pytest
 from numba import types
 
 from backends.cpu._cache import cache
-from backends.cpu._ir import functions
 from backends.cpu._compile.jit import jit
+from backends.cpu._ir import functions
 from harness.surroundings import interrupts_held
 
 
