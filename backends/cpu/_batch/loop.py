@@ -24,10 +24,10 @@ from backends.cpu._ir.integers import compiled_for_c
 from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.run_parts import LOOPS_AND_PART, OPERANDS, PACKED, SCRATCH, loops_and_part, read_row
 from backends.cpu._threads import pool_symbols
-from backends.cpu._threads.atomics import add, store
-from backends.cpu._threads.pool import for_each, stack
+from backends.cpu._threads.atomics import add
+from backends.cpu._threads.pool import for_each
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits, word_at
+from backends.cpu._vector.intrinsics import emits, on_stack, word_at
 
 WORD = 8
 FACTS, FACTS_OF_DIMENSION = 4, 1 + len(OPERANDS)
@@ -98,13 +98,8 @@ def build_shared() -> Callable[..., None]:
 
     def compute(take: int, row: int, facts: int, addresses: int, threads: int, size: int) -> None:
         """Compute all products."""
-        run = stack(5)
-        store(run, row)
-        store(run + 8, facts)
-        store(run + 16, addresses)
-        store(run + 24, size)
-        store(run + 32, 0)  # the products that threads have taken
-        for_each(take, run, threads)
+        taken = 0
+        for_each(take, on_stack((row, facts, addresses, size, taken)), threads)
 
     pool_symbols.start()
     (take,) = compiled_for_c(take_products)

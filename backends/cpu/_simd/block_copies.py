@@ -18,9 +18,9 @@ from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._threads import pool_symbols
-from backends.cpu._threads.atomics import add, store
-from backends.cpu._threads.pool import for_each, stack
-from backends.cpu._vector.intrinsics import words_at
+from backends.cpu._threads.atomics import add
+from backends.cpu._threads.pool import for_each
+from backends.cpu._vector.intrinsics import on_stack, words_at
 from harness.operands import data_address
 
 
@@ -80,14 +80,8 @@ def _build_run_copies() -> Callable[..., None]:
 
     def run_copies(take: int, gather: int, table: int, copies: int, source: int, target: int, threads: int) -> None:
         """Make all copies."""
-        run = stack(6)
-        store(run, gather)
-        store(run + 8, table)
-        store(run + 16, copies)
-        store(run + 24, source)
-        store(run + 32, target)
-        store(run + 40, 0)  # the copies that threads have taken
-        for_each(take, run, threads)
+        taken = 0
+        for_each(take, on_stack((gather, table, copies, source, target, taken)), threads)
 
     pool_symbols.start()
     (take,) = compiled_for_c(take_copies)

@@ -23,12 +23,11 @@ from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.numpy_object import data_of, fields_of
 from backends.cpu._simd.part import PART, Part
 from backends.cpu._threads import pool_symbols
-from backends.cpu._threads.atomics import store
 from backends.cpu._threads.claims import claim, first_part, next_run
-from backends.cpu._threads.pool import for_each, stack
+from backends.cpu._threads.pool import for_each
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits, word_at
+from backends.cpu._vector.intrinsics import emits, on_stack, word_at
 
 OPERANDS = ("a", "b", "c", "block")  # the fields that are addresses of operands
 PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratch; index of the scratch itself
@@ -103,15 +102,9 @@ def build_run_parts() -> Callable[[np.ndarray, np.ndarray, int, int], None]:
     def run_parts(compute: int, table: Any, claims: Any, threads: int, size: int) -> None:
         """Compute all parts."""
         address, parts, _, row_bytes, _ = fields_of(table)
-        of_claims, run = data_of(claims), stack(7)
-        store(run, address)
-        store(run + 8, row_bytes)
-        store(run + 16, parts)
-        store(run + 24, of_claims)
-        store(run + 32, next_run(of_claims, parts))
-        store(run + 40, threads)
-        store(run + 48, size)
-        for_each(compute, run, threads)
+        of_claims = data_of(claims)
+        number = next_run(of_claims, parts)
+        for_each(compute, on_stack((address, row_bytes, parts, of_claims, number, threads, size)), threads)
 
     pool_symbols.start()
     (compute,) = compiled_for_c(compute_parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -71,6 +71,23 @@ def words_at(count: int) -> Any:
         )
 
     return read
+
+
+class OfIntegers(NamedTuple):
+    """An intrinsic that functions of integers alone know."""
+
+    emit: Emit
+
+
+def _emit_on_stack(builder: Builder, words: tuple[Value, ...]) -> Value:
+    places = builder.ptrtoint(builder.alloca(v.SIZE, size=v.size(len(words))), v.SIZE)
+    for number, word in enumerate(words):
+        builder.store(word, builder.inttoptr(builder.add(places, v.size(8 * number)), v.POINTER))
+    return places
+
+
+# on_stack(words): the address of a tuple of words, one behind the other, on the stack of the function that calls.
+on_stack = OfIntegers(_emit_on_stack)
 
 
 def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> Any:
