@@ -30,11 +30,13 @@ def write(matrix: Any, value: int) -> None:
 
 
 def meet(words: Any, number: int) -> int:
-    """Wait until two threads are here."""
+    """Wait until two threads are here, some seconds at most."""
     add(data_of(words), 1)
-    while load(data_of(words)) < 2:
+    for _ in range(1 << 22):
+        if load(data_of(words)) == 2:
+            return number
         yield_thread()
-    return number
+    return -1
 
 
 def test_it_takes_integers_and_objects_and_returns_an_integer_or_none():

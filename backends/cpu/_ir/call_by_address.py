@@ -55,10 +55,7 @@ def call_function(typing_context: Any, address: Any, arguments: Any) -> Any:
     """Call a function of `_ir.functions` by its address; `arguments` is a tuple of sizes and addresses."""
 
     def emit(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
-        size = ir.IntType(64)
-        function_type = ir.FunctionType(ir.VoidType(), [size] * len(arguments))
-        function = builder.inttoptr(values[0], function_type.as_pointer())
-        builder.call(function, cgutils.unpack_tuple(builder, values[1]))
+        _emit_call_function(builder, values[0], cgutils.unpack_tuple(builder, values[1]))
         return context.get_dummy_value()
 
     return types.void(types.intp, arguments), emit
