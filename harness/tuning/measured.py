@@ -39,8 +39,8 @@ class Measured(Generic[Value]):
             cell = [int(x // reach) for x in at[: len(_BESIDE[0])]]
             self._cells.update(tuple(map(operator.add, cell, beside)) for beside in _BESIDE)
 
-    def near(self, point: Point) -> Iterator[Value]:
-        """Yield the values near a point, that of the nearest first."""
+    def near(self, point: Point) -> Iterator[tuple[float, Value]]:
+        """Yield the distances and values near a point, those of the nearest first."""
         if not self._values or tuple([int(x // self._reach) for x in point[: len(_BESIDE[0])]]) not in self._cells:
             return
         apart = np.abs(self._points - point)
@@ -48,11 +48,11 @@ class Measured(Generic[Value]):
         distances = far + apart.sum(1) / 100
         nearest = int(distances.argmin())
         if far[nearest] <= self._reach:  # then none that is near is nearer
-            yield self._values[nearest]
+            yield float(distances[nearest]), self._values[nearest]
         near = np.flatnonzero(far <= self._reach)
         for index in near[distances[near].argsort(kind="stable")].tolist():
             if index != nearest:
-                yield self._values[index]
+                yield float(distances[index]), self._values[index]
 
     def within(self, point: Point, least: float) -> list[float]:
         """Return a point with coordinates that are no greater than all measured ones, or than `least`."""

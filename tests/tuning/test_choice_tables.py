@@ -89,6 +89,33 @@ class TestOrder:
         assert first([two], (64, 64, 1024)) == ()
         assert orders.order((two,), "another class", Sizes(64, 64, 64), STATIC) == ()
 
+    def test_hears_several_sizes_and_the_nearer_ones_more(self) -> None:
+        one, other = {"one": 1000, "other": 1100}, {"one": 1500, "other": 1000, "rare": 1200}
+        at = {Sizes(64, 64, 64): one, Sizes(64, 64, 128): other, Sizes(64, 64, 256): other}
+        found = orders.Table({CLASS: at})
+        assert first([found], (64, 64, 64)) == ("one", "other")  # by 2 for 1/4 and 1/8
+        assert first([found], (64, 64, 90)) == ("other", "one")  # as far from the first as from the second
+        assert first([found], (64, 64, 200))[:2] == ("other", "rare")
+
+    def test_what_is_first_at_all_sizes_near_is_first_between_them(self) -> None:
+        at = {Sizes(64, 64, 64): {"cpu-simd": 1025, "x": 1000}, Sizes(64, 64, 128): {"cpu-simd": 1029, "y": 1000}}
+        at[Sizes(64, 64, 200)] = {"cpu-simd": 1000, "x": 1300, "y": 1300}
+        assert first([orders.Table({CLASS: at})], (64, 64, 100))[0] == "cpu-simd"
+        assert list(orders.sizes_of_others((orders.Table({CLASS: at}),), [CLASS], "cpu-simd", STATIC)) == []
+        at[Sizes(64, 64, 200)] = {"cpu-simd": 1031, "x": 1000}
+        assert list(orders.sizes_of_others((orders.Table({CLASS: at}),), [CLASS], "cpu-simd", STATIC)) != []
+
+    def test_loses_little_at_sizes_that_are_left_out_of_the_shipped_table(self) -> None:
+        lost = []
+        for of_class, entries in orders.shipped_table("gpu-sm_90").entries.items():
+            for sizes, times in list(entries.items())[::7]:
+                others = {other: x for other, x in entries.items() if other.steps() != sizes.steps()}
+                found = orders.order((orders.Table({of_class: others}),), of_class, sizes, ())
+                lost += [times[found[0]] / min(times.values())] if found and found[0] in times else []
+        assert len(lost) > 300
+        assert np.exp(np.mean(np.log(lost))) < 1.03
+        assert np.mean(np.array(lost) > 1.1) < 0.08
+
     def test_a_side_longer_than_all_measured_counts_as_the_longest_if_that_is_long(self) -> None:
         at = {Sizes(16384, 64, 64): {"cpu-numpy": 1000}, Sizes(64, 64, 64): {"cpu-simd": 1000}}
         assert first([orders.Table({CLASS: at})], (1_000_000, 64, 64)) == ("cpu-numpy",)

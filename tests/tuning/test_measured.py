@@ -8,10 +8,10 @@ from harness.tuning.measured import Measured
 
 
 def by_definition(entries, reach, point):
-    """Return all values near a point, the nearest first, of equal ones the earlier first."""
+    """Return distances and values near a point, the nearest first, of equal ones the earlier first."""
     apart = [[abs(x - y) for x, y in zip(at, point, strict=True)] for at, _ in entries]
-    near = [i for i, of_all in enumerate(apart) if max(of_all) <= reach]
-    return [entries[i][1] for i in sorted(near, key=lambda i: max(apart[i]) + sum(apart[i]) / 100)]
+    near = [(max(x) + sum(x) / 100, i) for i, x in enumerate(apart) if max(x) <= reach]
+    return [(distance, entries[i][1]) for distance, i in sorted(near)]
 
 
 @pytest.mark.parametrize("size", (1, 2, 50, 400))

@@ -1,16 +1,20 @@
 """The orders in which ``backend="auto"`` tries backends, as measured: the user's table, then the shipped one.
 
 A table holds, for sizes of a class of products, how long each backend took. A product is computed as the nearest that
-was measured in its class; if none is within `REACH`, nothing was measured, and the static order holds. What a table
-says is an order alone: whether a backend may compute a product, and in which arithmetic, its caller decides.
+were measured in its class say together; if none is within `REACH`, nothing was measured, and the static order holds.
+What a table says is an order alone: whether a backend may compute a product, and in which arithmetic, its caller
+decides.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import math
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +31,10 @@ REACH = 8  # quarters of an octave
 # A side so long that a longer one changes nothing, in the same steps: 4096 elements. Before sides of 16384 spoke for
 # longer ones, 500000 x 32 x 8 in bfloat16 took 12 times the time of the best backend (H200, 2026-11-24).
 LONG = 48
+
+# So many of the nearest sizes are heard, each with a weight of 1 over its distance and this many steps. A backend that
+# fewer of them name, by weight, is left out.
+NEAREST, NO_DISTANCE, NAMED = 5, 0.5, 0.6
 
 # A backend of the static order stays the first unless another is faster by more than this: 3 % is what two medians of
 # the same backend differ by in short races.
@@ -68,11 +76,40 @@ class AutoOwner:
 
 
 class Near(NamedTuple):
-    """The times of the nearest measured sizes, their names by time, and those that are within `MARGIN` of the least."""
+    """The times at some sizes, their names by time, and those that are within `MARGIN` of the least."""
 
     times: Times
     by_time: tuple[str, ...]
     fast: frozenset[str]
+
+    @classmethod
+    def of(cls, times: Times) -> Near:
+        """Return those of `times`."""
+        fast = frozenset(name for name, time in times.items() if time <= MARGIN * UNIT)
+        return cls(times, tuple(sorted(times, key=times.__getitem__)), fast)
+
+    def order(self, static: Collection[str], suits: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the backends as `order` does."""
+        for first in static:
+            if first in self.fast and suits(first):
+                return (first, *(name for name in self.by_time if name != first))
+        return self.by_time
+
+
+def _together(near: Iterable[tuple[float, Times]]) -> Times:
+    """Return the times between sizes: the means of logarithms, the heavier the less the distance that comes first."""
+    weights: dict[str, float] = defaultdict(float)
+    sums: dict[str, float] = defaultdict(float)
+    total = 0.0
+    for distance, times in near:
+        weight = 1 / (distance + NO_DISTANCE)
+        total += weight
+        for name, time in times.items():
+            weights[name] += weight
+            sums[name] += weight * math.log(time)
+    means = {name: math.exp(sums[name] / weight) for name, weight in weights.items() if weight >= NAMED * total}
+    least = min(means.values(), default=1.0)
+    return {name: round(UNIT * mean / least) for name, mean in means.items()}
 
 
 @dataclass(eq=False)
@@ -96,7 +133,7 @@ class Table:
     _near: dict[Hashable, Near] = field(default_factory=dict)
 
     def near(self, of_class: str, sizes: Sizes) -> Near:
-        """Return the times of the nearest measured sizes of that class; empty if none is near.
+        """Return the times between the nearest measured sizes of that class; empty if none is near.
 
         A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a
         longer side then changes the time of every backend alike.
@@ -106,9 +143,7 @@ class Table:
         if found is None:
             if len(self._near) >= _MOST_KEPT:
                 self._near.clear()
-            times = self._search(of_class, steps)
-            fast = frozenset(name for name, time in times.items() if time <= MARGIN * UNIT)
-            found = self._near[of_class, steps] = Near(times, tuple(sorted(times, key=times.__getitem__)), fast)
+            found = self._near[of_class, steps] = Near.of(self._search(of_class, steps))
         return found
 
     def _search(self, of_class: str, steps: tuple[int, ...]) -> Times:
@@ -116,7 +151,7 @@ class Table:
         if measured is None:
             entries = {sizes.steps(): times for sizes, times in self.entries.get(of_class, {}).items()}
             measured = self._measured[of_class] = Measured(entries.items(), REACH)
-        return next(measured.near(measured.within(steps, LONG)), {})
+        return _together(itertools.islice(measured.near(measured.within(steps, LONG)), NEAREST))
 
 
 def order(
@@ -140,13 +175,9 @@ def order(
         Returns whether one of `static` counts; it is asked of those alone that may go first.
     """
     for table in tables:
-        times, by_time, fast = table.near(of_class, sizes)
-        if not times:
-            continue
-        for first in static:
-            if first in fast and suits(first):
-                return by_time if first == by_time[0] else (first, *(name for name in by_time if name != first))
-        return by_time
+        near = table.near(of_class, sizes)
+        if near.times:
+            return near.order(static, suits)
     return ()
 
 
@@ -157,8 +188,9 @@ def sizes_of_others(
 
     A product with fewer elements than the least of these is near no such entry.
     """
-    for of_class, sizes in ((c, s) for table in tables for c in classes for s in table.entries.get(c, ())):
-        if order(tables, of_class, sizes, static)[0] != name:
+    # where it goes first at each of several sizes, it does between them
+    for sizes, times in ((s, t) for table in tables for c in classes for s, t in table.entries.get(c, {}).items()):
+        if Near.of(times).order(static, lambda _: True)[0] != name:
             least_m, least_n, least_k, products = (size / 2 ** ((REACH + 1) / 4) for size in sizes)
             yield int(max(products, 1) * (least_m + least_n) * least_k)
 

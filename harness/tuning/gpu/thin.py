@@ -54,7 +54,7 @@ def measured(problem: Problem, families: Mapping[str, TileFamily], device: Devic
     if not device.is_measured or dtype not in _ITEMSIZES or not all(sizes):
         return None
     table = _fastest().get((dtype, *is_ragged(problem.lines, *_ITEMSIZES[dtype])))
-    for *of_tile, shares, together, stagger, cluster in table.near(_point(sizes)) if table else ():
+    for _, (*of_tile, shares, together, stagger, cluster) in table.near(_point(sizes)) if table else ():
         for name, family in families.items():
             if tile := family.by_numbers.get(tuple(of_tile)):
                 return name, Choice(tile, shares, together, stagger, cluster)
