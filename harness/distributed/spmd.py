@@ -83,8 +83,7 @@ def gemm(
     threads : int
         Of each rank.
     panel : int
-        Elements of k gathered at a time; 0: all. ``"auto"``: all on processors; on GPUs an eighth of k, but 1024 to
-        4096.
+        Elements of k gathered at a time; 0: all. ``"auto"``: all on processors; on GPUs half of k, but 1024 at least.
     in_flight : int
         1: gather, then compute. More: panels are gathered ahead, by a thread or by the GPU; so many are in memory.
         ``"auto"``: 1 on processors, 3 on GPUs.

@@ -13,23 +13,22 @@ class Panels(NamedTuple):
     in_flight : int
         Panels in memory at once.
     parts : int
-        How many panels k is cut into, of `least` to `most` elements each; 0: it is not cut.
+        How many panels k is cut into, of `least` elements or more each; 0: it is not cut.
     """
 
     in_flight: int
     parts: int = 0
     least: int = 0
-    most: int = 0
 
     def panel(self, k: int) -> int:
         """Return elements of a panel; 0: all of k."""
-        return min(self.most, max(self.least, k // self.parts)) if self.parts else 0
+        return max(self.least, k // self.parts) if self.parts else 0
 
 
 # Of ranks on the host all of k at once: copies between ranks are work of the cores that compute.
 HOST_PANELS = Panels(1)
-# Of GPUs by copy engines. Local products of cuBLAS lose by short panels, and long ones expose the first of them.
-GPU_PANELS = Panels(3, 8, 1024, 4096)
+# Of GPUs by copy engines. A rank begins with a panel of which most is its own, and all products lose by short ones.
+GPU_PANELS = Panels(3, 2, 1024)
 # A rank whose block is done computes parts of the blocks of others. A third of each block is cut into four such parts,
 # along the longer sides.
 STOLEN, STOLEN_PARTS = 1 / 3, 4
