@@ -100,6 +100,10 @@ class Stepped(NamedTuple):
 # Takes initial (B, S), transition (B, T - 1, S, S) and emission (B, T, S), of any strides, lengths and firsts (B,).
 Steps = Callable[[Any, Any, Any, np.ndarray, np.ndarray], Stepped]
 
+# Takes the states after each step (B, T, S), less any number at each t, and transition and lengths as there. Returns
+# the paths of `Stepped`.
+Trace = Callable[[Any, Any, np.ndarray], Any]
+
 
 class TreeSteps(Protocol):
     """Steps of a closure with predecessors, over C-ordered (n, n) arrays `best` and `before` on the host.

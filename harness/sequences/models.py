@@ -139,7 +139,8 @@ def viterbi(
     Notes
     -----
     On the host one back-pointer takes 1 byte for up to 256 states, 2 up to 65,536, else 4, for each state and step of
-    the sequences that are traced at once. Over PyTorch `score` has gradients: 1 along the path.
+    the sequences that are traced at once. A GPU keeps the states of all steps, as large as the emission. Over PyTorch
+    `score` has gradients: 1 along the path.
 
     Examples
     --------

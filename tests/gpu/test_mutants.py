@@ -198,6 +198,7 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
     "steps by terms": lambda _: sequences.compute("logaddexp_plus", "float32", 40, each=True),
     "steps of any": lambda _: [sequences.compute("min_plus", "int32", n, each=True, spread=0) for n in (40, 70)],
     "best paths": lambda _: sequences.best_paths(),
+    "best paths in chunks": sequences.best_paths_in_chunks,
     "steps by products": sequences.by_products,
     "mirror": lambda _: mirror(70, np.float32),
     "row panels": lambda patch: panels(patch, row_panels, (135, 7, 34), (201, 7, 33), (400, 8, 40)),

@@ -8,7 +8,7 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.operators import semiring_defines
 from backends.gpu._program.program import Matrix, Place
-from backends.gpu._sequences.program import Layout, StepsProgram
+from backends.gpu._sequences.program import Layout, StepsProgram, trace_program
 from backends.gpu._simt import argk
 from backends.gpu._tasks import ceilings, layouts
 from harness import SEMIRINGS
@@ -63,9 +63,8 @@ def test_sums_of_exponentials_compile(dtype):
 def test_steps_of_sequences_compile(semiring, dtype, states, is_one):
     problem, moves = Problem(3, states, states, SEMIRINGS[semiring], np.dtype(dtype)), (0, 0, states)
     layout = Layout(3, 10, states, moves, (states, states), is_one)
-    options = {"is_relative": False, "is_traced": semiring == "max_plus"}
-    program = StepsProgram(problem, layout, "after", 200 << 10, None, **options).program
-    for step in program.steps:
+    steps = StepsProgram(problem, layout, "after", 200 << 10, None, is_relative=False).program.steps
+    for step in [*steps, *(trace_program(problem, layout).steps if semiring == "max_plus" else ())]:
         for taken in resources(compile_kernel(step.kernel.stem, step.kernel.defines, "sm_90")).values():
             assert taken.spill_bytes == 0
             assert taken.registers * int(np.prod(step.kernel.block)) <= REGISTERS

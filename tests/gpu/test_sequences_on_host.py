@@ -93,7 +93,8 @@ def test_steps_of_many_states_are_products(gpu, monkeypatch, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("steps", [20, 26, 31])
 def test_long_sequences_are_cut_into_chunks(gpu, monkeypatch, dtype, steps):
-    monkeypatch.setattr("harness.sequences.chunks.CHUNK_STEPS", 10)
+    for place in ("harness.sequences.chunks", "backends.gpu._sequences.program"):
+        monkeypatch.setattr(f"{place}.CHUNK_STEPS", 10)
     model = random_model(steps, 2, steps, 5, each=False, dtype=dtype)
     model[2][1, 3] = -np.inf
     there, tolerance = [gpu.array(x) for x in model], 1e-12 if dtype == "float64" else 3e-6
@@ -101,5 +102,12 @@ def test_long_sequences_are_cut_into_chunks(gpu, monkeypatch, dtype, steps):
         for got, expected in zip(function(*there), function(*model), strict=True):
             np.testing.assert_allclose(got.get(), expected, rtol=tolerance, atol=10 * tolerance)
     np.testing.assert_allclose(posterior(*there).get(), posterior(*model), atol=10 * tolerance)
-    assert {name for name, _ in gpu.launches} >= {"factors", "sequence"}
+    paths, scores = viterbi(*there)
+    np.testing.assert_array_equal(paths.get(), viterbi(*model)[0])
+    np.testing.assert_allclose(scores.get(), viterbi(*model)[1], rtol=tolerance)
+    whole = random_model(steps, 2, steps, 5, each=False, dtype="int32")
+    np.testing.assert_array_equal(
+        viterbi(*[gpu.array(x.astype(dtype)) for x in whole])[0].get(), viterbi(*whole)[0]
+    )  # of equal scores
+    assert {name for name, _ in gpu.launches} >= {"factors", "sequence", "maps", "trace"}
     assert len([name for name, _ in gpu.launches if name == "sequence"]) > 2 * 4

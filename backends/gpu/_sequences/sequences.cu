@@ -4,7 +4,6 @@
 //
 //   FORM_FACTORS   s[j] = log(sum_p w[p] P[p, j] / 2^2h) + c[j],  w[p] = 2^h exp(x[p])     P and c: factors.cu
 //   FORM_TERMS     s[j] = log(sum_p exp(x[p] + A[p, j] - top[j])) + top[j]
-//   FORM_BEST      s[j] = max_p x[p] + A[p, j],  and the smallest such p is stored         for trace.cu
 //   FORM_ANY       s[j] = (+)_p x[p] (x) A[p, j]
 //
 // With SETTLES the largest x is taken off at each step and kept as a double, so that floats keep their digits. A sum of
@@ -15,17 +14,15 @@
 //
 //   KEEPS        states that are stored: 0 none, 1 before the emission, 2 after it
 //   IS_RELATIVE  1: without what was taken off
-//   POINTER      type of a stored p
 //   IS_STAGED    1: the factors are in shared memory
-//   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums` and `which`;
+//   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums`;
 //                the state lies in `last`, `weights`, `offsets` and `wide`. 0: all steps
 #include "semiring.cuh"
 #include "memory.cuh"
 
 #define FORM_FACTORS 0
 #define FORM_TERMS 1
-#define FORM_BEST 2
-#define FORM_ANY 3
+#define FORM_ANY 2
 #define IS_LOG (STEP_FORM <= FORM_TERMS)
 #define GROUPS (THREADS / COLUMNS)
 #if SETTLES && !IS_RELATIVE
@@ -41,7 +38,6 @@
 struct Lines {
     T *x, *next, *weights;  // `states` of each
     T *parts, *tops;        // of each group
-    int* which;
 };
 
 #if SETTLES
@@ -106,15 +102,6 @@ __device__ __forceinline__ void advance(const Lines& lines, const T* matrix, lon
 #pragma unroll 4
             for (int p = group; p < states; p += GROUPS) total += exp(lines.x[p] + matrix[p * line + j] - top);
         lines.parts[at] = total, lines.tops[at] = top;
-#elif STEP_FORM == FORM_BEST
-        T best = ZERO;
-        int from = 0;
-#pragma unroll 4
-        for (int p = group; p < states; p += GROUPS) {
-            const T term = MULTIPLY(lines.x[p], matrix[p * line + j]);
-            if (term > best) best = term, from = p;
-        }
-        lines.parts[at] = best, lines.which[at] = from;
 #else
         T total = ZERO;
 #pragma unroll 4
@@ -128,7 +115,7 @@ __device__ __forceinline__ void advance(const Lines& lines, const T* matrix, lon
 }
 
 // What the groups have of column j, together.
-__device__ __forceinline__ T joined(const Lines& lines, int j, int states, int& from)
+__device__ __forceinline__ T joined(const Lines& lines, int j, int states)
 {
     T total = lines.parts[j];
 #if STEP_FORM == FORM_TERMS
@@ -140,16 +127,6 @@ __device__ __forceinline__ T joined(const Lines& lines, int j, int states, int& 
 #pragma unroll
     for (int g = 0; g < GROUPS; ++g) total += lines.parts[g * states + j] * exp(lines.tops[g * states + j] - top);
     return log(total) + top;
-#elif STEP_FORM == FORM_BEST
-    from = lines.which[j];
-#pragma unroll
-    for (int g = 1; g < GROUPS; ++g) {
-        const T other = lines.parts[g * states + j];
-        const int place = lines.which[g * states + j];
-        if (other > total || (other == total && place < from && total != (T)ZERO)) total = other, from = place;
-    }
-    if (total == (T)ZERO) from = 0;  // where nothing is possible a product says -1
-    return total;
 #elif STEP_FORM == FORM_FACTORS
 #pragma unroll
     for (int g = 1; g < GROUPS; ++g) total += lines.parts[g * states + j];
@@ -164,8 +141,8 @@ __device__ __forceinline__ T joined(const Lines& lines, int j, int states, int& 
 extern "C" __global__ void __launch_bounds__(THREADS)
     sequence(const T* initial, const T* a, long long a_sequence, long long a_step, long long a_line, const T* e,
              long long e_sequence, long long e_step, int group, const long long* lengths, const long long* firsts, int steps,
-             int states, T* out, T* last, double* offsets, POINTER* pointers, const T* p, const T* columns, int exponent,
-             T narrow, T limit, int begin, int end, T* sums, T* weights, int* which, int* wide)
+             int states, T* out, T* last, double* offsets, const T* p, const T* columns, int exponent,
+             T narrow, T limit, int begin, int end, T* sums, T* weights, int* wide)
 {
     DYNAMIC_SHARED(shared);
     const int me = threadIdx.x;
@@ -174,19 +151,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if OF_PRODUCT
     lines.next = shared, lines.x = last + b * states, lines.weights = weights + b * states;
     T* const work = lines.next + states;
-    lines.parts = sums + b * states, lines.which = which + b * states;
+    lines.parts = sums + b * states;
     if (length <= begin) return;
 #else
     lines.x = shared, lines.next = lines.x + states, lines.weights = lines.next + states;
     T* const work = lines.weights + states;
     lines.parts = work + 2 * (THREADS / 32), lines.tops = lines.parts + GROUPS * states;
-    lines.which = (int*)lines.tops;  // there is one of the two
 #endif
     a += b * a_sequence + first * a_step, e += b / group * e_sequence + first * e_step;
     if (KEEPS) out += (b * steps + first) * states;
-#if STEP_FORM == FORM_BEST
-    pointers += b * (steps - 1) * (long long)states;
-#endif
     const T* matrix = a;
     long long line = a_line;
 #if STEP_FORM == FORM_FACTORS && !OF_PRODUCT
@@ -209,16 +182,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         T top = -INFINITE, least = INFINITE;
 #endif
         for (int j = me; j < states; j += THREADS) {
-            int from = 0;
-            T value = t ? joined(lines, j, states, from) : initial[b * states + j];
+            T value = t ? joined(lines, j, states) : initial[b * states + j];
 #if STEP_FORM == FORM_FACTORS
             if (t) {
                 const bool is_trusted = value >= (is_wide ? limit : columns[2 * j + 1]);
                 value = is_trusted ? log_and(value, exponent, columns[2 * j], (T)0)
                                    : by_terms(lines.x, a + j, a_line, states);
             }
-#elif STEP_FORM == FORM_BEST
-            if (t) pointers[(t - 1) * states + j] = (POINTER)from;
 #endif
             if (KEEPS == 1) out[t * states + j] = PLACED(value);
             value = MULTIPLY(value, e[t * e_step + j]);
