@@ -1,4 +1,4 @@
-"""The steps of sequences as a program: the factors of the matrix, then all steps by one launch. And that of their paths.
+"""The steps of sequences as a program: the factors of the matrix, then all steps by one launch. And one of their paths.
 
 Of many sequences and states, whose matrix no multiprocessor holds, a step is a product of all sequences by a backend's
 own kernels, and a pass over what it made, in the same form.
@@ -188,8 +188,8 @@ def trace_program(problem: Problem, layout: Layout) -> Program:
     chunks = -(-steps // size)
     ends = program.reserve("maps", count * chunks * states, np.dtype(np.int32)) if chunks > 1 else Place("paths")
     arguments = (
-        Place("x"), Place("transition"), *map(np.int64, layout.transition), Place("lengths"), steps, states, size, chunks,
-        ends, Place("paths"),
+        Place("x"), Place("transition"), *map(np.int64, layout.transition), Place("lengths"), steps, states, size,
+        chunks, ends, Place("paths"),
     )  # fmt: skip
     defines = semiring_defines(problem.semiring, problem.dtype)
     if chunks > 1:
