@@ -234,7 +234,8 @@ class Abilities:
         keeps : str
             Which states are returned: "" none, "before" e is combined with them, or "after" it.
         is_relative : bool
-            Whether states of logarithms are returned less a number that is their own at each t.
+            Whether states of logarithms are returned without what was taken off them, and that as `Stepped.taken`: the
+            number of the states at t after e; those before it are less all that was taken before.
         is_traced : bool
             Whether paths are returned, where (+) selects; then `keeps` is "".
         """

@@ -83,14 +83,19 @@ class InChunks:
             return tail
         first = initial if self._keeps == "before" else begin
         parts = [first[:, None], of_chunks.states.reshape(count, chunks, size, states), tail.states]
-        if not self._is_relative:
+        taken = None
+        if self._is_relative:
+            parts[0] = parts[0] if self._keeps == "before" else parts[0] - tops[:, :1]
+            taken = [tops[:, 0], of_chunks.taken.reshape(count, end - 1), tail.taken[:, : steps - end]]
+            taken = xp.concatenate(taken, axis=1)
+        else:
             parts[1] = parts[1] + tops[:, :chunks, None]
             parts[2] = parts[2] + tops[:, chunks, None]
         parts[1] = parts[1].reshape(count, chunks * size, states)
         whole = xp.concatenate([x.astype(emission.dtype) for x in parts], axis=1)
         if self._trace is not None:
-            return tail._replace(states=None, paths=self._trace(whole, transition, lengths))
-        return tail._replace(states=whole)
+            return tail._replace(states=None, paths=self._trace(whole, transition, lengths), taken=taken)
+        return tail._replace(states=whole, taken=taken)
 
     def _before(self, xp: Any, begin: Any, matrix: Any, cut: Any, count: int) -> Any:
         """Return the states before each chunk, and after the last."""

@@ -83,6 +83,16 @@ def _forward(model: Model, backend: str, threads: int | None) -> tuple[Any, Any]
         return model.given(_total(model, stepped)), model.given(stepped.states)
 
 
+def forward_apart(model: Model, backend: str, threads: int | None) -> tuple[Any, Any, Any, Any]:
+    """Return what `forward` does, and the alphas less what was `taken` off them at each t, and that, both with a B."""
+    with model.arrays.in_force():
+        stepped = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True)
+        alphas = model.arrays.module.empty_like(stepped.states)
+        sums = stepped.taken.cumsum(axis=1)[..., None]
+        model.arrays.module.add(stepped.states, sums, out=alphas, casting="same_kind")
+        return model.given(_total(model, stepped)), model.given(alphas), stepped.states, stepped.taken
+
+
 @any_library(*_NAMES)
 def backward(
     initial: Any, transition: Any, emission: Any, lengths: Any = None,
@@ -118,7 +128,9 @@ def posterior(
     """
     model = read_model("posterior", initial, transition, emission, lengths, counts=False)
     with model.arrays.in_force():
-        return model.given(posterior_of(model, *both_ways(model, backend, threads)))
+        alphas = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True).states
+        betas = run_back(model, backend, threads, is_relative=True).states
+        return model.given(posterior_of(model, alphas + betas)[0])
 
 
 @recorded.by_autograd("viterbi")
@@ -216,20 +228,26 @@ def run_back(model: Model, backend: str, threads: int | None, *, is_relative: bo
     return stepped._replace(states=stepped.states[:, ::-1])
 
 
-def both_ways(model: Model, backend: str, threads: int | None) -> tuple[Any, Any]:
-    """Return alphas and betas, each less a number of its own at each t."""
-    alphas = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True).states
-    return alphas, run_back(model, backend, threads, is_relative=True).states
+def posterior_of(model: Model, joint: Any) -> tuple[Any, Any]:
+    """Return the probabilities of the states, in place of their logarithms less a number of its own at each t.
 
-
-def posterior_of(model: Model, alphas: Any, betas: Any) -> Any:
-    """Return the probabilities of the states."""
-    xp, joint = model.arrays.module, alphas + betas
+    Returns
+    -------
+    posterior : (B, T, S) array
+        `joint` itself; all 0 where no path is possible.
+    sums : (B, T, 1) array
+        What `joint` was above the logarithm of `posterior`; inf where no path is possible.
+    """
+    xp = model.arrays.module
     if not joint.size:
-        return joint
-    weights = xp.exp(joint - finite_tops(xp, joint))
-    sums = weights.sum(axis=-1, keepdims=True)
-    return weights / xp.where(sums > 0, sums, xp.ones_like(sums))
+        return joint, joint[..., :1]
+    top = finite_tops(xp, joint)
+    joint -= top
+    xp.exp(joint, out=joint)
+    sums = joint.sum(axis=-1, keepdims=True)
+    is_possible = sums > 0
+    joint /= xp.where(is_possible, sums, xp.ones_like(sums))
+    return joint, xp.where(is_possible, top + xp.log(sums), xp.full_like(sums, np.inf))
 
 
 def _total(model: Model, stepped: Stepped, *, is_best: bool = False) -> Any:

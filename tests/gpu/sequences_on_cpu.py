@@ -46,7 +46,7 @@ def compute(
     begin = {
         **arrays, "lengths": lengths, "firsts": firsts,
         "out": np.full((COUNT, STEPS, states), SEMIRINGS[semiring].zero(kind), kind),
-        "last": np.zeros((COUNT, states), kind), "offsets": np.zeros(COUNT),
+        "last": np.zeros((COUNT, states), kind), "offsets": np.zeros(COUNT), "taken": np.zeros((COUNT, STEPS)),
         "paths": np.zeros((COUNT, STEPS), np.int32),
     }  # fmt: skip
     layout = Layout(

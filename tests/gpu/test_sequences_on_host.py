@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from harness.sequences import backward, forward, posterior, sample, scan, viterbi
+from harness.sequences.arguments import read_model
+from harness.sequences.gradients import of_likelihood
 from tests.gpu.host_kernels import BY_THE_SHIM
 
 pytestmark = BY_THE_SHIM
@@ -38,6 +40,24 @@ def test_models_are_those_of_the_host(gpu, steps, states, each, dtype):
     np.testing.assert_allclose(scores.get(), expected[1], rtol=tolerance)
     np.testing.assert_array_equal(sample(*there, lengths, key=1).get(), sample(*model, lengths, key=1))
     assert ("sequence" in {name for name, _ in gpu.launches}) == (steps > 0)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("chunk_steps", [10, 1000])
+def test_gradients_are_those_of_the_host(gpu, monkeypatch, chunk_steps, each):
+    monkeypatch.setattr("harness.sequences.chunks.CHUNK_STEPS", chunk_steps)
+    model = random_model(7, 3, 20, 5, each=each, dtype="float64")
+    lengths, g = None if chunk_steps == 10 else [20, 0, 7], np.array([1.0, 2.0, -0.5])
+    if lengths:
+        model[2][1:, 7:] = np.nan  # beyond the end nothing is looked at
+    found = []
+    for place in (gpu.array, np.asarray):
+        read = read_model("forward", *[place(x) for x in model], lengths, counts=False)
+        with np.errstate(all="ignore"):
+            found.append(of_likelihood(read, place(g), is_shared=not each))
+    for got, expected in zip(*found, strict=True):
+        assert np.isfinite(expected).all()
+        np.testing.assert_allclose(got.get(), expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("spread", [60.0, 400.0])

@@ -57,6 +57,7 @@ class GpuSteps:
             "initial": cupy.ascontiguousarray(initial), "transition": matrices, "emission": emission,
             "lengths": cupy.asarray(lengths), "firsts": cupy.asarray(firsts),
             "out": out, "last": cupy.full((count, states), zero, dtype), "offsets": cupy.zeros(count),
+            "taken": cupy.zeros((count, steps if self._is_relative else 1)),
         }  # fmt: skip
         of_emission = emission.strides[0] // dtype.itemsize, emission.strides[1] // dtype.itemsize
         group, is_one = max(count // max(len(emission), 1), 1), of_transition[:2] == (0, 0)
@@ -65,7 +66,8 @@ class GpuSteps:
         _launch(_steps_program, (self._problem.semiring, dtype, layout, *options), arrays)
         paths = None if self._trace is None else self._trace(out, transition, lengths)
         is_given = self._keeps and self._trace is None
-        return Stepped(out if is_given else None, arrays["last"], arrays["offsets"], paths)
+        taken = arrays["taken"] if self._is_relative else None
+        return Stepped(out if is_given else None, arrays["last"], arrays["offsets"], paths, taken)
 
 
 class GpuTrace:

@@ -70,7 +70,7 @@ class Layout(NamedTuple):
 class StepsProgram:
     """The launches, in `program`: None if a state vector does not fit into shared memory.
 
-    The buffers are "initial", "transition", "emission", "lengths", "firsts", "out", "last" and "offsets".
+    The buffers are "initial", "transition", "emission", "lengths", "firsts", "out", "last", "offsets" and "taken".
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class StepsProgram:
         arguments = (
             Place("initial"), Place("transition"), *map(np.int64, layout.transition), Place("emission"),
             *map(np.int64, layout.emission), layout.group, Place("lengths"), Place("firsts"), layout.steps, states,
-            Place("out"), Place("last"), Place("offsets"), factors, tops, *numbers,
+            Place("out"), Place("last"), Place("offsets"), Place("taken"), factors, tops, *numbers,
         )  # fmt: skip
         if self._is_of_products:
             self._add_products(arguments, factors)

@@ -13,7 +13,7 @@
 // `group` sequences, one after the other, have one emission.
 //
 //   KEEPS        states that are stored: 0 none, 1 before the emission, 2 after it
-//   IS_RELATIVE  1: without what was taken off
+//   IS_RELATIVE  1: without what was taken off, which goes to `taken`
 //   IS_STAGED    1: the factors are in shared memory
 //   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums`;
 //                the state lies in `last`, `weights`, `offsets` and `wide`. 0: all steps
@@ -141,7 +141,7 @@ __device__ __forceinline__ T joined(const Lines& lines, int j, int states)
 extern "C" __global__ void __launch_bounds__(THREADS)
     sequence(const T* initial, const T* a, long long a_sequence, long long a_step, long long a_line, const T* e,
              long long e_sequence, long long e_step, int group, const long long* lengths, const long long* firsts, int steps,
-             int states, T* out, T* last, double* offsets, const T* p, const T* columns, int exponent,
+             int states, T* out, T* last, double* offsets, double* taken, const T* p, const T* columns, int exponent,
              T narrow, T limit, int begin, int end, T* sums, T* weights, int* wide)
 {
     DYNAMIC_SHARED(shared);
@@ -202,6 +202,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         reduce(top, least, work);
         top = top > -INFINITE ? top : (T)0;
         offset += top;
+        if (IS_RELATIVE && me == 0) taken[b * steps + first + t] = top;
         is_wide = least - top < narrow;
 #else
         __syncthreads();  // x is not read any more
