@@ -581,6 +581,15 @@ MUTANTS |= {
         ("leasts[me] = leasts[me + half] < leasts[me] ? leasts[me + half] : leasts[me];", ""),
         ("tops[me] = tops[me + half] > tops[me] ? tops[me + half] : tops[me];", ""),
     ),
+    ("steps by blocks that hold", "sequences.cu"): (
+        ("p < states && j + i < states ?", "j + i < states ?"),  # what lies after the matrix
+        ("p < states && j + i < states ?", "p < states ?"),
+        ("part.rest[(r - HELD) * THREADS + threadIdx.x] = quad_of(matrix, line, states, r)", ""),
+        ("if (group >= GROUPS) return;", ""),
+        ("work += (ROWS - HELD) * THREADS * EACH;", "work += 0;"),
+        ("+ group * ROWS);", ");"),
+        ("j == me ? seen", "j == me ? ahead"),
+    ),
     ("steps by terms", "sequences.cu"): (
         ("* exp(lines.tops[g * states + j] - top)", ""),  # groups with other maxima
         ("matrix + (t - 1) * a_step", "matrix + t * a_step"),  # the matrix of the next step
@@ -589,7 +598,7 @@ MUTANTS |= {
         ("if (!(top > -INFINITE)) return top;\n    total = 0;", "total = 0;"),
     ),
     ("steps of any", "sequences.cu"): (
-        ("total = ADD(total, lines.parts[g * states + j])", "total = lines.parts[g * states + j]"),
+        ("total = ADD(total, lines.parts[g * STRIDE + j])", "total = lines.parts[g * STRIDE + j]"),
         ("j = threadIdx.x % COLUMNS; j < states; j += COLUMNS", "j = threadIdx.x % COLUMNS; j < COLUMNS; j += COLUMNS"),
     ),
     ("best paths", "trace.cu"): (

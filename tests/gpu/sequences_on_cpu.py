@@ -136,14 +136,25 @@ def near(got: np.ndarray, expected: np.ndarray, dtype: np.dtype[Any], spread: fl
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * max(spread, 1))
 
 
-def by_factors() -> None:
+def by_factors(patch: Any) -> None:
     """Sums of exponentials, where some underflow too, of few states and of more than a block has columns for."""
+    patch.setattr(sequences, "HELD_THREADS", 0)
     compute("logaddexp_plus", "float64", 40)
     compute("logaddexp_plus", "float32", 5, spread=60.0)
     compute("logaddexp_plus", "float32", 70, spread=60.0, keeps="before")
     for spread, of_matrix in ((10.0, 1), (200.0, 0.01), (2.0, 100)):
         compute("logaddexp_plus", "float32", 70, spread=spread, of_matrix=of_matrix)
         compute("logaddexp_plus", "float32", 7, spread=spread, of_matrix=of_matrix)
+
+
+def by_blocks_that_hold(patch: Any) -> None:
+    """A matrix in registers, and in shared memory too, of sizes that fill no tile."""
+    for states in (5, 70):
+        compute("logaddexp_plus", "float32", states, spread=60.0)
+        compute("max_plus", "int32", states, spread=0)
+    patch.setattr(sequences, "HELD_BYTES", 64)
+    compute("logaddexp_plus", "float64", 40, keeps="before")
+    compute("max_plus", "float32", 100)
 
 
 def by_products(patch: Any) -> None:

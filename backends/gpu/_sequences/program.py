@@ -21,6 +21,8 @@ from harness.problem import Problem
 from harness.semiring import SEMIRINGS
 from harness.tuning.gpu.sequences import (
     CROWD,
+    HELD_BYTES,
+    HELD_THREADS,
     LEAST_COLUMNS,
     PRODUCT_COUNT,
     PRODUCT_STATES,
@@ -34,6 +36,7 @@ Multiply = Callable[..., Program]
 
 _KEEPS = ("", "before", "after")  # by the numbers of sequences.cu
 _LANES = 32
+_EACH, _SIDES = 4, 16  # columns of a thread; what sides of a matrix are a multiple of, so that few kernels are compiled
 
 
 class StepForm(enum.Enum):
@@ -67,6 +70,32 @@ class Layout(NamedTuple):
     group: int = 1
 
 
+class _Held(NamedTuple):
+    """How a block keeps a matrix: HELD, ROWS and SIDE of sequences.cu."""
+
+    threads: int = 0
+    side: int = 0
+    rows: int = 0
+    held: int = 0
+
+    @classmethod
+    def of(cls, states: int, dtype: np.dtype[Any]) -> _Held | None:
+        """Return it for square matrices; None if a row has more columns than all threads."""
+        side = -(-states // _SIDES) * _SIDES
+        threads = min(max(_LANES, 1 << (side - 1).bit_length()), HELD_THREADS)
+        groups = threads // (side // _EACH)
+        if not groups:
+            return None
+        rows = -(-side // (groups * _EACH)) * _EACH
+        return cls(threads, side, rows, min(rows, HELD_BYTES // (_EACH * dtype.itemsize)))
+
+    def shared_bytes(self, dtype: np.dtype[Any]) -> int:
+        """Return the shared memory of a block."""
+        groups = self.threads // (self.side // _EACH)
+        rest = (self.rows - self.held) * self.threads * _EACH
+        return ((3 + groups) * groups * self.rows + rest + 2 * (self.threads // _LANES)) * dtype.itemsize
+
+
 class StepsProgram:
     """The launches, in `program`: None if a state vector does not fit into shared memory.
 
@@ -90,6 +119,8 @@ class StepsProgram:
     ) -> None:
         self._problem, self._layout, self._multiply = problem, layout, multiply
         self._form, self._program = _form(problem, layout), Program()
+        semiring = problem.semiring
+        self._is_of_logarithms = semiring.is_log_sum or (semiring.add.name, semiring.multiply.name) == ("max", "plus")
         self._is_of_products = (
             layout.is_one and layout.count >= PRODUCT_COUNT and layout.states >= PRODUCT_STATES
         )  # fmt: skip
@@ -110,20 +141,21 @@ class StepsProgram:
             groups = self._threads // self._columns
             elements = (3 + groups * (2 if self._form is StepForm.TERMS else 1)) * states
         self._shared = (elements + 2 * (self._threads // _LANES)) * dtype.itemsize
-        with_factors = self._shared + states**2 * dtype.itemsize
-        can_stage = self._form is StepForm.FACTORS and not self._is_of_products
-        self._is_staged = can_stage and with_factors <= most_shared
-        self._shared = with_factors if self._is_staged else self._shared
+        held = _Held.of(states, dtype)
+        can_hold = self._layout.is_one and not self._is_of_products and self._is_of_logarithms
+        self._held = held if can_hold and held is not None and held.shared_bytes(dtype) <= most_shared else None
+        if self._held is not None:
+            self._threads, self._shared = self._held.threads, self._held.shared_bytes(dtype)
 
     def _set_defines(self, keeps: str, *, is_relative: bool) -> None:
         semiring, dtype = self._problem.semiring, self._problem.dtype
         computed = SEMIRINGS["max_plus"] if semiring.is_log_sum else semiring
-        is_of_logarithms = (computed.add.name, computed.multiply.name) == ("max", "plus")
+        held = self._held or _Held()
         macros = {
             "THREADS": self._threads, "COLUMNS": self._columns, "STEP_FORM": self._form.value,
             "KEEPS": _KEEPS.index(keeps),
-            "SETTLES": is_of_logarithms and dtype.kind == "f", "IS_RELATIVE": is_relative,
-            "IS_STAGED": self._is_staged, "OF_PRODUCT": self._is_of_products,
+            "SETTLES": self._is_of_logarithms and dtype.kind == "f", "IS_RELATIVE": is_relative,
+            "OF_PRODUCT": self._is_of_products, "HELD": held.held, "SIDE": held.side, "ROWS": held.rows,
         }  # fmt: skip
         self._defines = semiring_defines(computed, dtype) + as_defines(macros)
 

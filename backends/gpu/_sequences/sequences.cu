@@ -14,7 +14,8 @@
 //
 //   KEEPS        states that are stored: 0 none, 1 before the emission, 2 after it
 //   IS_RELATIVE  1: without what was taken off, which goes to `taken`
-//   IS_STAGED    1: the factors are in shared memory
+//   HELD         0, or: the matrix serves all steps and stays with the block. Each thread has EACH columns of ROWS rows: HELD
+//                of them in registers, the others in shared memory. All columns are SIDE, a multiple of EACH
 //   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums`;
 //                the state lies in `last`, `weights`, `offsets` and `wide`. 0: all steps
 #include "semiring.cuh"
@@ -24,7 +25,14 @@
 #define FORM_TERMS 1
 #define FORM_ANY 2
 #define IS_LOG (STEP_FORM <= FORM_TERMS)
+#if HELD
+#define EACH 4
+#define GROUPS (THREADS / (SIDE / EACH))
+#define STRIDE (GROUPS * ROWS)
+#else
 #define GROUPS (THREADS / COLUMNS)
+#define STRIDE states
+#endif
 #if SETTLES && !IS_RELATIVE
 #define PLACED(x) ((T)((x) + offset))
 #else
@@ -36,7 +44,7 @@
 
 // What a block has in shared memory, one after the other.
 struct Lines {
-    T *x, *next, *weights;  // `states` of each
+    T *x, *next, *weights;  // STRIDE of each
     T *parts, *tops;        // of each group
 };
 
@@ -51,7 +59,7 @@ __device__ __forceinline__ void reduce(T& most, T& least, T* work)
     }
     const int warp = threadIdx.x / 32;
     if (threadIdx.x % 32 == 0) work[2 * warp] = most, work[2 * warp + 1] = least;
-    __syncthreads();
+    __syncthreads();  // and x is not read any more
 #pragma unroll
     for (int i = 0; i < THREADS / 32; ++i) {
         most = work[2 * i] > most ? work[2 * i] : most;
@@ -75,6 +83,59 @@ __device__ T by_terms(const T* x, const T* column, long long line, int states)
 }
 #endif
 
+#if HELD
+#define NOTHING (STEP_FORM == FORM_FACTORS ? (T)0 : (T)ZERO)
+
+struct alignas(16) Quad {
+    T of[EACH];
+};
+
+// A thread's part of the matrix.
+struct Part {
+    Quad rows[HELD];
+    Quad* rest;
+};
+
+__device__ __forceinline__ Quad quad_of(const T* matrix, long long line, int states, int row)
+{
+    const int group = threadIdx.x / (SIDE / EACH), p = group * ROWS + row, j = threadIdx.x % (SIDE / EACH) * EACH;
+    Quad quad;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i)
+        quad.of[i] = group < GROUPS && p < states && j + i < states ? matrix[p * line + j + i] : NOTHING;
+    return quad;
+}
+
+__device__ __forceinline__ void take_part(Part& part, const T* matrix, long long line, int states)
+{
+#pragma unroll
+    for (int r = 0; r < HELD; ++r) part.rows[r] = quad_of(matrix, line, states, r);
+    for (int r = HELD; r < ROWS; ++r) part.rest[(r - HELD) * THREADS + threadIdx.x] = quad_of(matrix, line, states, r);
+}
+
+// The group's part of each column, by the matrix that the block has.
+__device__ __forceinline__ void advance(const Lines& lines, const Part& part)
+{
+    const int group = threadIdx.x / (SIDE / EACH), quad = threadIdx.x % (SIDE / EACH);
+    if (group >= GROUPS) return;
+    const Quad* x = (const Quad*)((STEP_FORM == FORM_FACTORS ? lines.weights : lines.x) + group * ROWS);
+    Quad total = {NOTHING, NOTHING, NOTHING, NOTHING};
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const Quad row = r < HELD ? part.rows[r < HELD ? r : 0] : part.rest[(r - HELD) * THREADS + threadIdx.x];
+        const T a = x[r / EACH].of[r % EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+#if STEP_FORM == FORM_FACTORS
+            total.of[i] = fma(a, row.of[i], total.of[i]);
+#else
+            COMBINE(total.of[i], a, row.of[i]);
+#endif
+        }
+    }
+    ((Quad*)(lines.parts + group * STRIDE))[quad] = total;
+}
+#else
 // The group's part of each column.
 __device__ __forceinline__ void advance(const Lines& lines, const T* matrix, long long line, int states)
 {
@@ -113,6 +174,7 @@ __device__ __forceinline__ void advance(const Lines& lines, const T* matrix, lon
 #endif
     }
 }
+#endif
 
 // What the groups have of column j, together.
 __device__ __forceinline__ T joined(const Lines& lines, int j, int states)
@@ -129,11 +191,11 @@ __device__ __forceinline__ T joined(const Lines& lines, int j, int states)
     return log(total) + top;
 #elif STEP_FORM == FORM_FACTORS
 #pragma unroll
-    for (int g = 1; g < GROUPS; ++g) total += lines.parts[g * states + j];
+    for (int g = 1; g < GROUPS; ++g) total += lines.parts[g * STRIDE + j];
     return total;
 #else
 #pragma unroll
-    for (int g = 1; g < GROUPS; ++g) total = ADD(total, lines.parts[g * states + j]);
+    for (int g = 1; g < GROUPS; ++g) total = ADD(total, lines.parts[g * STRIDE + j]);
     return total;
 #endif
 }
@@ -154,28 +216,35 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     lines.parts = sums + b * states;
     if (length <= begin) return;
 #else
-    lines.x = shared, lines.next = lines.x + states, lines.weights = lines.next + states;
-    T* const work = lines.weights + states;
-    lines.parts = work + 2 * (THREADS / 32), lines.tops = lines.parts + GROUPS * states;
+    lines.x = shared, lines.next = lines.x + STRIDE, lines.weights = lines.next + STRIDE;
+    lines.parts = lines.weights + STRIDE, lines.tops = lines.parts + GROUPS * STRIDE;
+    T* work = lines.tops + (STEP_FORM == FORM_TERMS) * GROUPS * STRIDE;
 #endif
     a += b * a_sequence + first * a_step, e += b / group * e_sequence + first * e_step;
     if (KEEPS) out += (b * steps + first) * states;
-    const T* matrix = a;
-    long long line = a_line;
-#if STEP_FORM == FORM_FACTORS && !OF_PRODUCT
-    matrix = p, line = states;
-    if (IS_STAGED) {
-        T* const staged = lines.tops;
-        for (int i = me; i < states * states; i += THREADS) staged[i] = p[i];
-        matrix = staged;
-    }
+    const bool by_factors = STEP_FORM == FORM_FACTORS;
+    const T* const matrix = by_factors ? p : a;
+    const long long line = by_factors ? states : a_line;
+#if HELD
+    Part part;
+    part.rest = (Quad*)work, work += (ROWS - HELD) * THREADS * EACH;
+    take_part(part, matrix, line, states);
+    for (int j = states + me; j < STRIDE; j += THREADS) lines.x[j] = lines.weights[j] = NOTHING;
 #endif
+    // of the next step: it takes long to come
+    T ahead = HELD && me < states && begin < length ? e[begin * e_step + me] : (T)0;
     double offset = OF_PRODUCT && begin ? offsets[b] : 0;
     bool is_wide = OF_PRODUCT && begin ? wide[b] : false;
     for (long long t = begin; t < length && t < end; ++t) {
         __syncthreads();  // x and the weights are there, and nothing of the last step is read any more
+        const T seen = ahead;
+        if (HELD && me < states && t + 1 < length && t + 1 < end) ahead = e[(t + 1) * e_step + me];
         if (!OF_PRODUCT && t) {
-            advance(lines, STEP_FORM == FORM_FACTORS ? matrix : matrix + (t - 1) * a_step, line, states);
+#if HELD
+            advance(lines, part);
+#else
+            advance(lines, by_factors ? matrix : matrix + (t - 1) * a_step, line, states);
+#endif
             __syncthreads();
         }
 #if SETTLES
@@ -191,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
 #endif
             if (KEEPS == 1) out[t * states + j] = PLACED(value);
-            value = MULTIPLY(value, e[t * e_step + j]);
+            value = MULTIPLY(value, HELD && j == me ? seen : e[t * e_step + j]);
             lines.next[j] = value;
 #if SETTLES
             top = value > top ? value : top;
