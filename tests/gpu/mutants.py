@@ -586,7 +586,7 @@ MUTANTS |= {
         ("p < states && j + i < states ?", "p < states ?"),
         ("part.rest[(r - HELD) * THREADS + threadIdx.x] = quad_of(matrix, line, states, r)", ""),
         ("if (group >= GROUPS) return;", ""),
-        ("work += (ROWS - HELD) * THREADS * EACH;", "work += 0;"),
+        ("part.rest = (Quad*)lines.tops;", "part.rest = (Quad*)lines.parts;"),
         ("+ group * ROWS);", ");"),
         ("j == me ? seen", "j == me ? ahead"),
     ),
@@ -622,7 +622,8 @@ MUTANTS |= {
     ("steps by products", "sequences.cu"): (
         ("wide[b] = is_wide;", "wide[b] = 0;"),
         ("OF_PRODUCT && begin ? offsets[b] : 0", "0"),
-        ("lines.parts = sums + b * states;", "lines.parts = sums;"),
+        ("lines.parts = sums + b * states,", "lines.parts = sums,"),
+        ("lines.stride = gridDim.x * (long long)states;", "lines.stride = 0;"),
     ),
 }
 MUTANTS["triangles by gpu-tensor-core", "triangle.cuh grid.cuh"] = MUTANTS["triangles", "triangle.cuh grid.cuh"]

@@ -57,6 +57,8 @@ def compute(
     buffers = run(steps_program(problem, layout, keeps), begin)
     if is_traced:
         arrays_there = {name: begin[name] for name in ("transition", "lengths", "paths")}
+        if not each:
+            arrays_there["transition"] = np.ascontiguousarray(arrays["transition"].T)
         buffers |= run(trace_program(problem, layout), {"x": buffers["out"], **arrays_there})
     for b, (length, first) in enumerate(zip(lengths, firsts, strict=True)):
         matrices = arrays["transition"][b] if each else np.broadcast_to(arrays["transition"], (STEPS, states, states))
@@ -164,6 +166,9 @@ def by_products(patch: Any) -> None:
     for spread, of_matrix in ((2.0, 1), (60.0, 1), (300.0, 0.01)):
         compute("logaddexp_plus", "float32", 37, spread=spread, of_matrix=of_matrix)
     compute("max_plus", "float32", 37, spread=0, is_traced=True)
+    patch.setattr(sequences, "LEAST_DEPTH", 8)  # a product in shares
+    compute("logaddexp_plus", "float32", 40, spread=60.0)
+    compute("max_plus", "int32", 40, spread=0, is_traced=True)
 
 
 def best_paths() -> None:

@@ -89,13 +89,13 @@ def test_scans_of_vectors_and_matrices(gpu, semiring):
         )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_steps_of_many_states_are_products(gpu, monkeypatch, dtype):
-    for name, least in (("PRODUCT_STATES", 30), ("PRODUCT_COUNT", 4)):
+@pytest.mark.parametrize(("dtype", "states"), [("float32", 37), ("float64", 37), ("float32", 40)])
+def test_steps_of_many_states_are_products(gpu, monkeypatch, dtype, states):
+    for name, least in (("PRODUCT_STATES", 30), ("PRODUCT_COUNT", 4), ("LEAST_DEPTH", 8)):
         monkeypatch.setattr(f"backends.gpu._sequences.program.{name}", least)
     lengths = np.array([6, 0, 3, 1, 6])
     for spread in (2.0, 300.0):
-        model = random_model(9, 5, 6, 37, each=False, dtype=dtype, spread=spread)
+        model = random_model(9, 5, 6, states, each=False, dtype=dtype, spread=spread)
         there, tolerance = [gpu.array(x) for x in model], 1e-12 if dtype == "float64" else 3e-6
         for function in (forward, backward):
             for got, expected in zip(function(*there, lengths), function(*model, lengths), strict=True):
@@ -105,7 +105,7 @@ def test_steps_of_many_states_are_products(gpu, monkeypatch, dtype):
         np.testing.assert_allclose(scores.get(), viterbi(*model, lengths)[1], rtol=tolerance)
     names = [name for name, _ in gpu.launches]
     assert names.count("sequence") == 2 * 3 * 6
-    whole = [np.round(x).astype("int32") for x in random_model(9, 5, 6, 37, each=False, dtype="int32")]
+    whole = [np.round(x).astype("int32") for x in random_model(9, 5, 6, states, each=False, dtype="int32")]
     np.testing.assert_array_equal(viterbi(*[gpu.array(x) for x in whole])[0].get(), viterbi(*whole)[0])
 
 

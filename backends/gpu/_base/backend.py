@@ -181,8 +181,13 @@ class GpuBackend(Backend):
 
     @functools.cached_property
     def _multiply(self) -> Any:
-        """Return the programs of products by this backend, of their problems and matrices."""
-        return lambda problem, *matrices: self.program(self.plan(problem, machine.detect()), *matrices)
+        """Return what gives programs of products by this backend, of their problems and matrices; None of batches."""
+
+        def multiply(problem: Problem, *matrices: Matrix) -> Program | None:
+            plan = self.plan(problem, machine.detect())
+            return None if problem.batch and not self.dimensions_at_once(plan) else self.program(plan, *matrices)
+
+        return multiply
 
     @abstractmethod
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:

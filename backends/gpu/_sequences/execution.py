@@ -85,7 +85,10 @@ class GpuTrace:
         """Return the paths."""
         cupy, dtype = device.cupy(), self._problem.dtype
         matrices, of_transition = _matrices(transition, dtype)
-        layout = Layout(*states.shape, of_transition, (0, 0), of_transition[:2] == (0, 0))
+        is_one = of_transition[:2] == (0, 0)
+        if is_one:  # what leads to a state lies together
+            matrices, of_transition = _matrices(matrices.swapaxes(-1, -2), dtype)
+        layout = Layout(*states.shape, of_transition, (0, 0), is_one)
         arrays = {
             "x": cupy.ascontiguousarray(states), "transition": matrices, "lengths": cupy.asarray(lengths),
             "paths": cupy.empty(states.shape[:2], np.int32),

@@ -24,8 +24,10 @@ from harness.tuning.gpu.sequences import (
     HELD_BYTES,
     HELD_THREADS,
     LEAST_COLUMNS,
+    LEAST_DEPTH,
     PRODUCT_COUNT,
     PRODUCT_STATES,
+    SHARED_ELEMENTS,
     THREADS,
     THREADS_OF_CROWD,
 )
@@ -93,7 +95,7 @@ class _Held(NamedTuple):
         """Return the shared memory of a block."""
         groups = self.threads // (self.side // _EACH)
         rest = (self.rows - self.held) * self.threads * _EACH
-        return ((3 + groups) * groups * self.rows + rest + 2 * (self.threads // _LANES)) * dtype.itemsize
+        return ((3 + groups) * groups * self.rows + rest + _work(self.threads)) * dtype.itemsize
 
 
 class StepsProgram:
@@ -111,7 +113,7 @@ class StepsProgram:
     most_shared : int
         Bytes of shared memory of a block.
     multiply : callable
-        Returns the program of a product, of its problem and the matrices a, b and out.
+        Returns the program of a product, of its problem and the matrices a, b and out. All of a batch is one program.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class StepsProgram:
         self._is_of_products = (
             layout.is_one and layout.count >= PRODUCT_COUNT and layout.states >= PRODUCT_STATES
         )  # fmt: skip
+        self._shares = _shares(layout) if self._is_of_products else 1
         self._set_sizes(most_shared)
         self.program = self._program if self._shared <= most_shared else None
         if self.program is not None:
@@ -140,7 +143,7 @@ class StepsProgram:
         else:
             groups = self._threads // self._columns
             elements = (3 + groups * (2 if self._form is StepForm.TERMS else 1)) * states
-        self._shared = (elements + 2 * (self._threads // _LANES)) * dtype.itemsize
+        self._shared = (elements + _work(self._threads)) * dtype.itemsize
         held = _Held.of(states, dtype)
         can_hold = self._layout.is_one and not self._is_of_products and self._is_of_logarithms
         self._held = held if can_hold and held is not None and held.shared_bytes(dtype) <= most_shared else None
@@ -155,7 +158,8 @@ class StepsProgram:
             "THREADS": self._threads, "COLUMNS": self._columns, "STEP_FORM": self._form.value,
             "KEEPS": _KEEPS.index(keeps),
             "SETTLES": self._is_of_logarithms and dtype.kind == "f", "IS_RELATIVE": is_relative,
-            "OF_PRODUCT": self._is_of_products, "HELD": held.held, "SIDE": held.side, "ROWS": held.rows,
+            "OF_PRODUCT": self._is_of_products, "SHARES": self._shares,
+            "HELD": held.held, "SIDE": held.side, "ROWS": held.rows,
         }  # fmt: skip
         self._defines = semiring_defines(computed, dtype) + as_defines(macros)
 
@@ -181,14 +185,21 @@ class StepsProgram:
     def _add_products(self, arguments: tuple[object, ...], factors: Place) -> None:
         """Add a product of all sequences and a pass over them for each step."""
         program, dtype, (count, steps, states) = self._program, self._problem.dtype, self._layout[:3]
-        is_log, alignment = self._form is StepForm.FACTORS, _alignment(states, dtype)
-        sums = program.reserve("step_sums", count * states, dtype)
+        is_log, shares, depth = self._form is StepForm.FACTORS, self._shares, states // self._shares
+        alignment = _alignment(math.gcd(states, depth), dtype)
+        sums = program.reserve("step_sums", shares * count * states, dtype)
         weights = program.reserve("weights", count * states, dtype) if is_log else Place("last")
         wide = program.reserve("wide", count, np.dtype(np.int32))
-        of_transition = Matrix(Place("transition"), self._layout.transition[2], dtype.itemsize)
-        b = Matrix(factors, states, alignment) if is_log else of_transition
-        problem = Problem(count, states, states, SEMIRINGS["plus_times"], dtype) if is_log else self._problem
-        product = self._multiply(problem, Matrix(weights, states, alignment), b, Matrix(sums, states, alignment))
+        line = states if is_log else self._layout.transition[2]
+        b = Matrix(factors, line, alignment) if is_log else Matrix(Place("transition"), line, dtype.itemsize)
+        problem = Problem(
+            count, states, depth, SEMIRINGS["plus_times"] if is_log else self._problem.semiring, dtype,
+            batch=(shares,) if shares > 1 else (),
+        )  # fmt: skip
+        product = self._multiply(
+            problem, Matrix(weights, states, alignment, next=(0, depth)), b._replace(next=(0, depth * line)),
+            Matrix(sums, states, alignment, next=(0, count * states)),
+        )  # fmt: skip
         program.share(product)
         for t in range(steps):
             if t:
@@ -197,7 +208,21 @@ class StepsProgram:
 
     def _launch(self, function: str, blocks: int, *arguments: object) -> None:
         stem, shared = ("sequences", self._shared) if function == "sequence" else (function, 0)
-        self._program.launch(Kernel(stem, self._defines, (self._threads,), shared, function), blocks, *arguments)
+        is_chained = function == "sequence" and self._is_of_products
+        kernel = Kernel(stem, self._defines, (self._threads,), shared, function, is_chained=is_chained)
+        self._program.launch(kernel, blocks, *arguments)
+
+
+def _work(threads: int) -> int:
+    """Return WORK of sequences.cu, in elements."""
+    return max(2 * (threads // _LANES), 4)
+
+
+def _shares(layout: Layout) -> int:
+    """Return in how many shares of k a step's product is made, which the pass after it adds up: to fill a GPU."""
+    count, states = layout.count, layout.states
+    most = min(SHARED_ELEMENTS // (count * states), states // LEAST_DEPTH)
+    return next((x for x in range(most, 1, -1) if states % (4 * x) == 0), 1)
 
 
 def _alignment(states: int, dtype: np.dtype[Any]) -> int:
@@ -213,15 +238,18 @@ def _form(problem: Problem, layout: Layout) -> StepForm:
 def trace_program(problem: Problem, layout: Layout) -> Program:
     """Return the launches that find the "paths" of sequences whose states "x" after each step were kept.
 
-    Further buffers are "transition" and "lengths". Few long sequences of few states are traced in chunks, all at once.
+    Further buffers are "transition" and "lengths"; a matrix that serves all steps is transposed. Few long sequences of
+    few states are traced in chunks, all at once.
     """
     (count, steps, states), program = layout[:3], Program()
     size = math.isqrt(steps) if steps >= CHUNK_STEPS and count * states <= CHUNK_ROWS else steps
     chunks = -(-steps // size)
     ends = program.reserve("maps", count * chunks * states, np.dtype(np.int32)) if chunks > 1 else Place("paths")
+    line = layout.transition[2]
+    along = (1, line) if layout.is_one else (line, 1)  # from one p to the next, and from state to state
     arguments = (
-        Place("x"), Place("transition"), *map(np.int64, layout.transition), Place("lengths"), steps, states, size,
-        chunks, ends, Place("paths"),
+        Place("x"), Place("transition"), *map(np.int64, layout.transition[:2]), *map(np.int64, along), Place("lengths"),
+        steps, states, size, chunks, ends, Place("paths"),
     )  # fmt: skip
     defines = semiring_defines(problem.semiring, problem.dtype)
     if chunks > 1:

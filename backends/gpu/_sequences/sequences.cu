@@ -16,19 +16,24 @@
 //   IS_RELATIVE  1: without what was taken off, which goes to `taken`
 //   HELD         0, or: the matrix serves all steps and stays with the block. Each thread has EACH columns of ROWS rows: HELD
 //                of them in registers, the others in shared memory. All columns are SIDE, a multiple of EACH
-//   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums`;
+//   OF_PRODUCT   1: steps from `begin` to `end` alone, for what a product of all sequences has made in `sums`, SHARES of it;
 //                the state lies in `last`, `weights`, `offsets` and `wide`. 0: all steps
 #include "semiring.cuh"
+#include "chain.cuh"
 #include "memory.cuh"
 
 #define FORM_FACTORS 0
 #define FORM_TERMS 1
 #define FORM_ANY 2
 #define IS_LOG (STEP_FORM <= FORM_TERMS)
+#define WORK (THREADS / 16 > 4 ? THREADS / 16 : 4) /* at the beginning of shared memory: two elements of each warp */
 #if HELD
 #define EACH 4
 #define GROUPS (THREADS / (SIDE / EACH))
 #define STRIDE (GROUPS * ROWS)
+#elif OF_PRODUCT
+#define GROUPS SHARES
+#define STRIDE lines.stride
 #else
 #define GROUPS (THREADS / COLUMNS)
 #define STRIDE states
@@ -46,6 +51,7 @@
 struct Lines {
     T *x, *next, *weights;  // STRIDE of each
     T *parts, *tops;        // of each group
+    long long stride;       // from group to group, of a product
 };
 
 #if SETTLES
@@ -211,14 +217,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long b = blockIdx.x, first = firsts[b], length = lengths[b];
     Lines lines;
 #if OF_PRODUCT
-    lines.next = shared, lines.x = last + b * states, lines.weights = weights + b * states;
-    T* const work = lines.next + states;
-    lines.parts = sums + b * states;
+    lines.next = shared + WORK, lines.x = last + b * states, lines.weights = weights + b * states;
+    lines.parts = sums + b * states, lines.stride = gridDim.x * (long long)states;
     if (length <= begin) return;
 #else
-    lines.x = shared, lines.next = lines.x + STRIDE, lines.weights = lines.next + STRIDE;
+    lines.x = shared + WORK, lines.next = lines.x + STRIDE, lines.weights = lines.next + STRIDE;
     lines.parts = lines.weights + STRIDE, lines.tops = lines.parts + GROUPS * STRIDE;
-    T* work = lines.tops + (STEP_FORM == FORM_TERMS) * GROUPS * STRIDE;
 #endif
     a += b * a_sequence + first * a_step, e += b / group * e_sequence + first * e_step;
     if (KEEPS) out += (b * steps + first) * states;
@@ -227,12 +231,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long line = by_factors ? states : a_line;
 #if HELD
     Part part;
-    part.rest = (Quad*)work, work += (ROWS - HELD) * THREADS * EACH;
+    part.rest = (Quad*)lines.tops;
     take_part(part, matrix, line, states);
     for (int j = states + me; j < STRIDE; j += THREADS) lines.x[j] = lines.weights[j] = NOTHING;
 #endif
     // of the next step: it takes long to come
-    T ahead = HELD && me < states && begin < length ? e[begin * e_step + me] : (T)0;
+    T ahead = (HELD || OF_PRODUCT) && me < states && begin < length ? e[begin * e_step + me] : (T)0;
+    if (OF_PRODUCT) await_launch_before();
     double offset = OF_PRODUCT && begin ? offsets[b] : 0;
     bool is_wide = OF_PRODUCT && begin ? wide[b] : false;
     for (long long t = begin; t < length && t < end; ++t) {
@@ -260,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
 #endif
             if (KEEPS == 1) out[t * states + j] = PLACED(value);
-            value = MULTIPLY(value, HELD && j == me ? seen : e[t * e_step + j]);
+            value = MULTIPLY(value, (HELD || OF_PRODUCT) && j == me ? seen : e[t * e_step + j]);
             lines.next[j] = value;
 #if SETTLES
             top = value > top ? value : top;
@@ -268,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
         }
 #if SETTLES
-        reduce(top, least, work);
+        reduce(top, least, shared);
         top = top > -INFINITE ? top : (T)0;
         offset += top;
         if (IS_RELATIVE && me == 0) taken[b * steps + first + t] = top;
