@@ -5,7 +5,7 @@ import pytest
 
 from backends.gpu import ozaki
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._cuda.kernel_files import as_defines, compile_kernel, resources
 from backends.gpu._program.operators import semiring_defines
 from backends.gpu._program.program import Matrix, Place
 from backends.gpu._sequences.program import Layout, StepsProgram, trace_program
@@ -47,7 +47,8 @@ def test_argk_compiles_and_spills_next_to_nothing(semiring, dtype, arch):
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", (np.dtype(np.float32), np.dtype(np.float64)), ids=str)
 def test_sums_of_exponentials_compile(dtype):
-    defines = semiring_defines(SEMIRINGS["logaddexp_plus"], dtype)
+    of_columns = {"COLUMN_THREADS": 1024, "ACROSS": 8}
+    defines = semiring_defines(SEMIRINGS["logaddexp_plus"], dtype) + as_defines(of_columns)
     found = resources(compile_kernel("log_sum_exp", defines, "sm_90"))
     assert set(found) == {"scale_rows", "scale_columns", "finish"}
     assert all(taken.spill_bytes == 0 and taken.registers <= 64 for taken in found.values())
