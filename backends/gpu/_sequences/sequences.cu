@@ -55,13 +55,18 @@ struct Lines {
 };
 
 #if SETTLES
-// The largest and the least of all threads' values; `work` has room for two of each warp.
+// The largest and, for factors, the least of all threads' values; `work` has room for two of each warp.
 __device__ __forceinline__ void reduce(T& most, T& least, T* work)
 {
+    constexpr bool has_least = STEP_FORM == FORM_FACTORS;
 #pragma unroll
     for (int offset = 16; offset; offset /= 2) {
-        const T other = shuffle_xor(most, offset), another = shuffle_xor(least, offset);
-        most = other > most ? other : most, least = another < least ? another : least;
+        const T other = shuffle_xor(most, offset);
+        most = other > most ? other : most;
+        if (has_least) {
+            const T another = shuffle_xor(least, offset);
+            least = another < least ? another : least;
+        }
     }
     const int warp = threadIdx.x / 32;
     if (threadIdx.x % 32 == 0) work[2 * warp] = most, work[2 * warp + 1] = least;
@@ -69,7 +74,7 @@ __device__ __forceinline__ void reduce(T& most, T& least, T* work)
 #pragma unroll
     for (int i = 0; i < THREADS / 32; ++i) {
         most = work[2 * i] > most ? work[2 * i] : most;
-        least = work[2 * i + 1] < least ? work[2 * i + 1] : least;
+        if (has_least) least = work[2 * i + 1] < least ? work[2 * i + 1] : least;
     }
 }
 #endif
