@@ -47,8 +47,7 @@ def of_likelihood(
         stepped = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True)
         alphas, taken = stepped.states, stepped.taken
     betas = run_back(model, backend, threads, is_relative=True).states
-    emission, sums = posterior_of(model, alphas + betas)
-    emission *= g[:, None, None]
+    emission, sums = posterior_of(model, alphas + betas, g[:, None, None])
     if steps < 2:
         shape = (states, states) if is_shared else model.transition.shape
         return Gradients(_first(xp, emission), xp.zeros(shape, emission.dtype), emission)

@@ -228,15 +228,21 @@ def run_back(model: Model, backend: str, threads: int | None, *, is_relative: bo
     return stepped._replace(states=stepped.states[:, ::-1])
 
 
-def posterior_of(model: Model, joint: Any) -> tuple[Any, Any]:
+def posterior_of(model: Model, joint: Any, weights: Any = 1) -> tuple[Any, Any]:
     """Return the probabilities of the states, in place of their logarithms less a number of its own at each t.
+
+    Parameters
+    ----------
+    joint : (B, T, S) array
+    weights : (B, 1, 1) array or 1
+        Factors of the probabilities.
 
     Returns
     -------
     posterior : (B, T, S) array
         `joint` itself; all 0 where no path is possible.
     sums : (B, T, 1) array
-        What `joint` was above the logarithm of `posterior`; inf where no path is possible.
+        What `joint` was above the logarithms of probabilities; inf where no path is possible.
     """
     xp = model.arrays.module
     if not joint.size:
@@ -246,7 +252,7 @@ def posterior_of(model: Model, joint: Any) -> tuple[Any, Any]:
     xp.exp(joint, out=joint)
     sums = joint.sum(axis=-1, keepdims=True)
     is_possible = sums > 0
-    joint /= xp.where(is_possible, sums, xp.ones_like(sums))
+    joint *= weights / xp.where(is_possible, sums, xp.ones_like(sums))
     return joint, xp.where(is_possible, top + xp.log(sums), xp.full_like(sums, np.inf))
 
 
