@@ -19,6 +19,7 @@ from harness.interface.execution import (
     Repeat,
     Stepped,
     Steps,
+    Trace,
     TreeSteps,
 )
 from harness.interface.nest import Nest
@@ -43,6 +44,7 @@ __all__ = [
     "Shortcut",
     "Stepped",
     "Steps",
+    "Trace",
     "TreeSteps",
     "make_plan",
     "prepare",

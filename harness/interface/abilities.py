@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.interface.execution import Closure, Execution, Steps, TreeSteps
+from harness.interface.execution import Closure, Execution, Steps, Trace, TreeSteps
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
@@ -234,9 +234,20 @@ class Abilities:
         keeps : str
             Which states are returned: "" none, "before" e is combined with them, or "after" it.
         is_relative : bool
-            Whether states of logarithms are returned less a number that is their own at each t.
+            Whether states of logarithms are returned without what was taken off them, and that as `Stepped.taken`: the
+            number of the states at t after e; those before it are less all that was taken before.
         is_traced : bool
-            Whether paths are returned, where (+) selects.
+            Whether paths are returned, where (+) selects; then `keeps` is "".
+        """
+        return None
+
+    def prepare_trace(self, problem: Problem) -> Trace | None:
+        """Prepare to find best paths from the states after each step, or return None: only steps find them.
+
+        Parameters
+        ----------
+        problem : Problem
+            As of `prepare_steps`; (+) is max.
         """
         return None
 

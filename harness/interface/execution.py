@@ -89,16 +89,23 @@ class Stepped(NamedTuple):
         What was taken off the last states, over logarithms; else zeros.
     paths : (B, T) array of int32 or None
         States of a best path, of equal ones those of the smallest number; -1 beyond the end.
+    taken : (B, T) array of float64 or None
+        What each step took off its states, if they are returned without it; 0 beyond the end of a sequence.
     """
 
     states: Any
     last: Any
     offsets: Any
     paths: Any
+    taken: Any = None
 
 
 # Takes initial (B, S), transition (B, T - 1, S, S) and emission (B, T, S), of any strides, lengths and firsts (B,).
 Steps = Callable[[Any, Any, Any, np.ndarray, np.ndarray], Stepped]
+
+# Takes the states after each step (B, T, S), less any number at each t, and transition and lengths as there. Returns
+# the paths of `Stepped`.
+Trace = Callable[[Any, Any, np.ndarray], Any]
 
 
 class TreeSteps(Protocol):

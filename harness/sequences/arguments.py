@@ -209,6 +209,6 @@ def _steps_of(
 
     if not model.arrays.on_device:
         _kept.put((*key, arithmetic.is_native()), limited)
-    elif semiring.is_log_sum and chunks.pays(model.emission.shape, model.transition.strides):
-        return chunks.InChunks(chosen, problem, keeps, limited, is_relative=is_relative)
+    elif chunks.pays(problem, model.emission.shape, model.transition.strides):
+        return chunks.InChunks(chosen, problem, limited, *options)
     return limited

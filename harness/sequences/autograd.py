@@ -103,9 +103,9 @@ class _Once(torch.autograd.Function):
 class _Forward(_Model):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        total, alphas = _compute(ctx, models.forward, 0, *arguments)
+        total, alphas, *kept = _compute(ctx, _forward_apart, 0, *arguments)
         ctx.mark_non_differentiable(alphas)
-        ctx.save_for_backward(*arguments[:3])
+        ctx.save_for_backward(*arguments[:3], *kept)
         ctx.gradients = gradients.of_likelihood
         return total, alphas
 
@@ -120,16 +120,22 @@ class _Viterbi(_Model):
         return paths, scores
 
 
+def _forward_apart(
+    initial: Any, transition: Any, emission: Any, lengths: Any, *, backend: str = "auto", threads: int | None = None
+) -> tuple[Any, ...]:
+    model = read_model("forward", initial, transition, emission, lengths, counts=False)
+    return models.forward_apart(model, backend, threads)
+
+
 def _compute(
     ctx: Any, function: Any, which: int, initial: Tensor, transition: Tensor, emission: Tensor, lengths: Any,
     options: Any,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return both results; `which` of them has gradients."""
-    ctx.lengths, ctx.options, ctx.caller, ctx.which = _on_host(lengths), options, function.__name__, which
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return all results; `which` of them has gradients."""
+    ctx.lengths, ctx.options, ctx.caller, ctx.which = _on_host(lengths), options, ("forward", "viterbi")[which], which
     with tensors.stream_of(emission):
         given = [tensors.array(x) for x in (initial, transition, emission)]
-        first, second = function(*given, ctx.lengths, **options)
-        return tensors.tensor(_array(first)), tensors.tensor(_array(second))
+        return tuple(tensors.tensor(_array(x)) for x in function(*given, ctx.lengths, **options))
 
 
 def _array(x: Any) -> Any:

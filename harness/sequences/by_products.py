@@ -32,6 +32,7 @@ def steps_by_products(
     kept = xp.full((count, steps if keeps else 0, states), zero, dtype)
     pointers = xp.zeros((max(steps - 1, 0), count, states), _narrowest(states)) if is_traced else None
     x, offsets = arrays.empty((count, states), dtype), xp.zeros(count)
+    taken = xp.zeros((count, steps)) if is_relative else None
     for t in range(steps):
         if t == 0:
             sums = initial
@@ -57,9 +58,12 @@ def steps_by_products(
             chosen = chosen if is_relative or not is_settled else chosen + offset[:, None]
             kept[:, t] = chosen if is_here is None else xp.where(is_here, chosen, zero)
         x = following if is_here is None or not t else xp.where(is_here, following, x)
-        offsets = offsets + (top[:, 0] if is_here is None else xp.where(is_here[:, 0], top[:, 0], 0))
+        now = top[:, 0] if is_here is None else xp.where(is_here[:, 0], top[:, 0], 0)
+        offsets = offsets + now
+        if taken is not None:
+            taken[:, t] = now
     paths = None if pointers is None else _walk(xp, x, pointers, lengths)[:, :steps]
-    return Stepped(kept if keeps else None, x, offsets, paths)
+    return Stepped(kept if keeps else None, x, offsets, paths, taken)
 
 
 def finite_tops(xp: Any, x: Any) -> Any:

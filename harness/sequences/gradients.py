@@ -4,9 +4,9 @@
     d log_likelihood / d A[t, i, j]  = exp(alpha[t, i] + A[t, i, j] + e[t + 1, j] + beta[t + 1, j] - log_likelihood)
 
 Of a matrix that serves all steps they are summed over all of them: one product over logaddexp_plus. Each alpha and beta
-is taken less a number of its own at each t. That of alpha[t] cancels in a quotient by the sum of alpha[t] + beta[t].
-That of beta[t + 1] is seen in one state: beta[t, i] is the sum of A[t, i, j] + e[t + 1, j] + beta[t + 1, j] over j. Of
-a score they are 1 along its path. Where no path is possible all are 0.
+is taken less a number of its own at each t. Where alpha[t + 1] is less `taken` more than alpha[t], the log-likelihood
+there is the sum of alpha[t + 1] + beta[t + 1], and `taken`. Of a score they are 1 along its path. Where no path is
+possible all are 0.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.api.gemm import gemm
-from harness.sequences.arguments import Model
-from harness.sequences.by_products import finite_tops
-from harness.sequences.models import both_ways, posterior_of
+from harness.sequences.arguments import Model, run_steps
+from harness.sequences.models import posterior_of, run_back
 
 
 class Gradients(NamedTuple):
@@ -30,40 +29,49 @@ class Gradients(NamedTuple):
 
 
 def of_likelihood(
-    model: Model, g: Any, *, is_shared: bool, backend: str = "auto", threads: int | None = None
-) -> Gradients:
+    model: Model, g: Any, alphas: Any = None, taken: Any = None,
+    *, is_shared: bool, backend: str = "auto", threads: int | None = None,
+) -> Gradients:  # fmt: skip
     """Return the gradients, from those of the log-likelihoods of all sequences.
 
     Parameters
     ----------
     g : (B,) array
+    alphas, taken : (B, T, S) array, (B, T) array
+        As of `forward_apart`; None: they are computed.
     is_shared : bool
         Whether one matrix serves all steps of all sequences.
     """
-    xp = model.arrays.module
-    alphas, betas = both_ways(model, backend, threads)
-    emission = g[:, None, None] * posterior_of(model, alphas, betas)
-    both = alphas[:, :-1] + betas[:, :-1]
-    right = betas[:, 1:] + model.emission[:, 1:]
-    right = right - finite_tops(xp, right)
-    likeliest = both.argmax(axis=-1)[..., None]  # its beta is finite where a path is possible
-    rows = xp.take_along_axis(model.transition, likeliest[..., None], axis=2)[:, :, 0]
-    before = xp.take_along_axis(betas[:, :-1], likeliest, axis=2)
-    left = alphas[:, :-1] - _log_sums(xp, both) - (_log_sums(xp, rows + right) - before)
+    xp, (_, steps, states) = model.arrays.module, model.emission.shape
+    if alphas is None:
+        stepped = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True)
+        alphas, taken = stepped.states, stepped.taken
+    betas = run_back(model, backend, threads, is_relative=True).states
+    emission, sums = posterior_of(model, alphas + betas, g[:, None, None])
+    if steps < 2:
+        shape = (states, states) if is_shared else model.transition.shape
+        return Gradients(_first(xp, emission), xp.zeros(shape, emission.dtype), emission)
+    right = betas + model.emission
+    if (model.lengths != steps).any():
+        right[xp.arange(steps) >= model.lengths_there[:, None]] = -np.inf
+    right[:, 0] = -np.inf  # no step leads to the first
+    less = (sums + taken[..., None]).astype(right.dtype)
     if not is_shared:
-        joint = xp.exp(left[..., :, None] + model.transition + right[..., None, :])
-        return Gradients(_first(xp, emission), g[:, None, None, None] * joint, emission)
-    states = emission.shape[-1]
-    transition = xp.zeros((states, states), emission.dtype)
-    matrix = model.transition[0, 0] if left.size else transition
-    for part, sign in ((g, 1), (-g, -1)) if left.size else ():
+        right -= less
+        joint = alphas[:, :-1, :, None] + model.transition
+        joint += right[:, 1:, None, :]
+        xp.exp(joint, out=joint)
+        joint *= g[:, None, None, None]
+        return Gradients(_first(xp, emission), joint, emission)
+    transition, left = xp.zeros((states, states), emission.dtype), alphas.reshape(-1, states)[:-1]
+    for part, sign in ((g, 1), (-g, -1)):
         if (part > 0).any():
-            weighted = left + xp.log(xp.maximum(part, 0))[:, None, None]
+            weighted = right - (less - xp.log(xp.maximum(part, 0))[:, None, None])
             sums = gemm(
-                weighted.reshape(-1, states).T, right.reshape(-1, states),
+                left.T, weighted.reshape(-1, states)[1:],
                 semiring="logaddexp_plus", backend=backend, threads=threads,
             )  # fmt: skip
-            transition = transition + sign * xp.exp(matrix + sums)
+            transition += sign * xp.exp(model.transition[0, 0] + sums)
     return Gradients(_first(xp, emission), transition, emission)
 
 
@@ -87,10 +95,3 @@ def of_score(model: Model, g: Any, paths: Any, scores: Any, *, is_shared: bool, 
 
 def _first(xp: Any, emission: Any) -> Any:
     return emission[:, 0] if emission.shape[1] else xp.zeros((emission.shape[0], emission.shape[2]), emission.dtype)
-
-
-def _log_sums(xp: Any, x: Any) -> Any:
-    """Return the sums over logaddexp along the last axis; +inf where there is nothing, so that a quotient is 0."""
-    top = finite_tops(xp, x)
-    sums = xp.exp(x - top).sum(axis=-1, keepdims=True)
-    return xp.where(sums > 0, top + xp.log(sums), xp.full_like(top, np.inf))

@@ -83,6 +83,16 @@ def _forward(model: Model, backend: str, threads: int | None) -> tuple[Any, Any]
         return model.given(_total(model, stepped)), model.given(stepped.states)
 
 
+def forward_apart(model: Model, backend: str, threads: int | None) -> tuple[Any, Any, Any, Any]:
+    """Return what `forward` does, and the alphas less what was `taken` off them at each t, and that, both with a B."""
+    with model.arrays.in_force():
+        stepped = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True)
+        alphas = model.arrays.module.empty_like(stepped.states)
+        sums = stepped.taken.cumsum(axis=1)[..., None]
+        model.arrays.module.add(stepped.states, sums, out=alphas, casting="same_kind")
+        return model.given(_total(model, stepped)), model.given(alphas), stepped.states, stepped.taken
+
+
 @any_library(*_NAMES)
 def backward(
     initial: Any, transition: Any, emission: Any, lengths: Any = None,
@@ -118,7 +128,9 @@ def posterior(
     """
     model = read_model("posterior", initial, transition, emission, lengths, counts=False)
     with model.arrays.in_force():
-        return model.given(posterior_of(model, *both_ways(model, backend, threads)))
+        alphas = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True).states
+        betas = run_back(model, backend, threads, is_relative=True).states
+        return model.given(posterior_of(model, alphas + betas)[0])
 
 
 @recorded.by_autograd("viterbi")
@@ -139,7 +151,8 @@ def viterbi(
     Notes
     -----
     On the host one back-pointer takes 1 byte for up to 256 states, 2 up to 65,536, else 4, for each state and step of
-    the sequences that are traced at once. Over PyTorch `score` has gradients: 1 along the path.
+    the sequences that are traced at once. A GPU keeps the states of all steps, as large as the emission. Over PyTorch
+    `score` has gradients: 1 along the path.
 
     Examples
     --------
@@ -215,20 +228,32 @@ def run_back(model: Model, backend: str, threads: int | None, *, is_relative: bo
     return stepped._replace(states=stepped.states[:, ::-1])
 
 
-def both_ways(model: Model, backend: str, threads: int | None) -> tuple[Any, Any]:
-    """Return alphas and betas, each less a number of its own at each t."""
-    alphas = run_steps(model, "logaddexp_plus", "after", backend, threads, is_relative=True).states
-    return alphas, run_back(model, backend, threads, is_relative=True).states
+def posterior_of(model: Model, joint: Any, weights: Any = 1) -> tuple[Any, Any]:
+    """Return the probabilities of the states, in place of their logarithms less a number of its own at each t.
 
+    Parameters
+    ----------
+    joint : (B, T, S) array
+    weights : (B, 1, 1) array or 1
+        Factors of the probabilities.
 
-def posterior_of(model: Model, alphas: Any, betas: Any) -> Any:
-    """Return the probabilities of the states."""
-    xp, joint = model.arrays.module, alphas + betas
+    Returns
+    -------
+    posterior : (B, T, S) array
+        `joint` itself; all 0 where no path is possible.
+    sums : (B, T, 1) array
+        What `joint` was above the logarithms of probabilities; inf where no path is possible.
+    """
+    xp = model.arrays.module
     if not joint.size:
-        return joint
-    weights = xp.exp(joint - finite_tops(xp, joint))
-    sums = weights.sum(axis=-1, keepdims=True)
-    return weights / xp.where(sums > 0, sums, xp.ones_like(sums))
+        return joint, joint[..., :1]
+    top = finite_tops(xp, joint)
+    joint -= top
+    xp.exp(joint, out=joint)
+    sums = joint.sum(axis=-1, keepdims=True)
+    is_possible = sums > 0
+    joint *= weights / xp.where(is_possible, sums, xp.ones_like(sums))
+    return joint, xp.where(is_possible, top + xp.log(sums), xp.full_like(sums, np.inf))
 
 
 def _total(model: Model, stepped: Stepped, *, is_best: bool = False) -> Any:

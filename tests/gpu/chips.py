@@ -27,7 +27,7 @@ from backends.gpu._cuda.kernel_files import Resources, compile_kernel, resources
 from backends.gpu._cuda.nvrtc import CompileError
 from backends.gpu._paths.program import ClosureProgram
 from backends.gpu._program.program import Kernel, Program
-from backends.gpu._sequences.program import Layout, StepsProgram
+from backends.gpu._sequences.program import Layout, StepsProgram, trace_program
 from backends.gpu._simt.argk import argk_program
 from backends.gpu._tasks import ceilings, layouts, levels
 from harness import SEMIRINGS, registry
@@ -36,6 +36,7 @@ from harness.machine import detect
 from harness.plan import LARGEST_BLOCK
 from harness.problem import Problem
 from harness.tuning.device import DEVICES, Device
+from harness.tuning.sequences import CHUNK_STEPS
 from tests.gpu import machine_code
 from tests.gpu.on_cpu import matrices
 
@@ -220,11 +221,11 @@ def _of_sequences() -> Iterator[Kernel]:
         for states, is_one in itertools.product((32, 256), (False, True)):
             problem = Problem(8, states, states, SEMIRINGS[semiring], np.dtype(dtype))
             layout = Layout(8, 100, states, (0, 0, states), (states, states), is_one)
-            is_traced = semiring == "max_plus"
-            options = {"is_relative": False, "is_traced": is_traced}
-            program = StepsProgram(problem, layout, "after", 1 << 17, _no_product, **options).program
+            program = StepsProgram(problem, layout, "after", 1 << 17, _no_product, is_relative=False).program
             assert program is not None
             yield from program.kernels()
+            if semiring == "max_plus":
+                yield from trace_program(problem, layout._replace(steps=CHUNK_STEPS)).kernels()
 
 
 def _no_product(*_: object) -> Program:

@@ -41,6 +41,8 @@ KEPT = (Path(os.environ.get("GEMM_HARNESS_CACHE") or "build/kernels") / "host").
 
 _KERNEL = re.compile(r'^extern "C" __global__ void\s+(?:__launch_bounds__\(.*\)\s+)?(\w+)\(', re.MULTILINE)
 _DEFINED = re.compile(r"^#\s*define\s+(\w+)", re.MULTILINE)
+# What threads meet in, as it stands where it is called.
+_MEETINGS = "__syncthreads()", "meet_lanes()", "meet_cluster()", "= shuffle_xor("
 # Two thousand kernels are made. Exceptions and the library of C++ would double the time of each. To look its
 # functions up in the libraries of C would take a quarter of it: those come with the runtime, as it is loaded.
 _LANGUAGE = "-std=c++17 -w -fPIC -shared -nostdlib -U_FORTIFY_SOURCE".split()
@@ -116,7 +118,7 @@ def _source(stem: str, defines: Defines, edits: tuple[Edit, ...]) -> _Source:
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    has_barriers = str(any(f"{name}()" in text for name in ("__syncthreads", "meet_lanes", "meet_cluster"))).lower()
+    has_barriers = str(any(x in text for x in _MEETINGS)).lower()
     kernels = _KERNEL.findall(text)
     undefined = "".join(f"\n#undef {name}" for name in dict.fromkeys([*_DEFINED.findall(text), *kernels]))
 

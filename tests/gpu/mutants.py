@@ -581,6 +581,15 @@ MUTANTS |= {
         ("leasts[me] = leasts[me + half] < leasts[me] ? leasts[me + half] : leasts[me];", ""),
         ("tops[me] = tops[me + half] > tops[me] ? tops[me + half] : tops[me];", ""),
     ),
+    ("steps by blocks that hold", "sequences.cu"): (
+        ("p < states && j + i < states ?", "j + i < states ?"),  # what lies after the matrix
+        ("p < states && j + i < states ?", "p < states ?"),
+        ("part.rest[(r - HELD) * THREADS + threadIdx.x] = quad_of(matrix, line, states, r)", ""),
+        ("if (group >= GROUPS) return;", ""),
+        ("part.rest = (Quad*)lines.tops;", "part.rest = (Quad*)lines.parts;"),
+        ("+ group * ROWS);", ");"),
+        ("j == me ? seen", "j == me ? ahead"),
+    ),
     ("steps by terms", "sequences.cu"): (
         ("* exp(lines.tops[g * states + j] - top)", ""),  # groups with other maxima
         ("matrix + (t - 1) * a_step", "matrix + t * a_step"),  # the matrix of the next step
@@ -589,23 +598,32 @@ MUTANTS |= {
         ("if (!(top > -INFINITE)) return top;\n    total = 0;", "total = 0;"),
     ),
     ("steps of any", "sequences.cu"): (
-        ("total = ADD(total, lines.parts[g * states + j])", "total = lines.parts[g * states + j]"),
+        ("total = ADD(total, lines.parts[g * STRIDE + j])", "total = lines.parts[g * STRIDE + j]"),
         ("j = threadIdx.x % COLUMNS; j < states; j += COLUMNS", "j = threadIdx.x % COLUMNS; j < COLUMNS; j += COLUMNS"),
     ),
-    ("best paths", "sequences.cu trace.cu"): (
-        ("place < from &&", "place > from &&"),  # of equal terms in other groups
-        ("if (term > best) best", "if (term >= best) best"),  # of equal terms in the same
-        ("if (b >= count) return;", ""),
-        ("last[j] > last[state] ? j", "last[j] >= last[state] ? j"),  # of equal ends
-        ("if (t < lengths[b] - 1)", "if (t < steps - 1)"),
-        ("t < lengths[b] ? state : -1", "state"),
-        ("pointers += b * (steps - 1) * (long long)states, paths", "paths"),
-        ("pointers[(t - 1) * states + j] = (POINTER)from;", "pointers[(t - 1) * states + j] = (unsigned char)from;"),
+    ("best paths", "trace.cu"): (
+        ("other == most && place < from", "other == most && place > from"),  # of equal terms of other lanes
+        ("if (term > most) most", "if (term >= most) most"),  # of equal terms of the same
+        ("best(x + (length - 1) * states", "best(x + (steps - 1) * states"),  # the end
+        ("paths[t] = -1", "paths[t] = 0"),
+        ("end = stop < length ? stop : length", "end = stop"),
+        ("x += b * steps * states, paths", "paths"),
+        ("walk(x, a + b * a_sequence", "walk(x, a"),
+        ("a + (t - 1) * a_step + state", "a + state"),
+    ),
+    ("best paths in chunks", "trace.cu"): (
+        ("walk(x + b * steps * states, a + b * a_sequence", "walk(x + b * steps * states, a"),
+        ("walk(x + b * steps * states, a", "walk(x, a"),
+        ("begin + size < length ? begin + size : length", "begin + size"),
+        ("last > begin / size; --last", "last > begin / size + 1; --last"),
+        ("(long long)(blockIdx.x % chunks) * size", "0"),
+        ("maps[(b * chunks + last) * states + state]", "maps[last * states + state]"),
     ),
     ("steps by products", "sequences.cu"): (
         ("wide[b] = is_wide;", "wide[b] = 0;"),
         ("OF_PRODUCT && begin ? offsets[b] : 0", "0"),
-        ("lines.which = which + b * states;", "lines.which = which;"),
+        ("lines.parts = sums + b * states,", "lines.parts = sums,"),
+        ("lines.stride = gridDim.x * (long long)states;", "lines.stride = 0;"),
     ),
 }
 MUTANTS["triangles by gpu-tensor-core", "triangle.cuh grid.cuh"] = MUTANTS["triangles", "triangle.cuh grid.cuh"]

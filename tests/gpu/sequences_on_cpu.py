@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from backends.gpu._program.program import Program
 from backends.gpu._sequences import program as sequences
-from backends.gpu._sequences.program import Layout, StepsProgram
+from backends.gpu._sequences.program import Layout, StepsProgram, trace_program
 from harness import SEMIRINGS
 from harness.machine import detect
 from harness.problem import Problem
@@ -30,7 +31,7 @@ def compute(
     Values have the `spread`, those of matrices so many times as much. The first sequence becomes impossible.
     """
     kind, rng = np.dtype(dtype), np.random.default_rng(states)
-    lengths, firsts = (np.minimum(LENGTHS + 1, STEPS), 0 * FIRSTS) if is_traced else (LENGTHS, FIRSTS)
+    lengths, firsts = LENGTHS, 0 * FIRSTS if is_traced else FIRSTS
     shapes = {
         "initial": (COUNT, states),
         "transition": (COUNT, STEPS - 1, states, states) if each else (states, states),
@@ -45,14 +46,20 @@ def compute(
     begin = {
         **arrays, "lengths": lengths, "firsts": firsts,
         "out": np.full((COUNT, STEPS, states), SEMIRINGS[semiring].zero(kind), kind),
-        "last": np.zeros((COUNT, states), kind), "offsets": np.zeros(COUNT),
+        "last": np.zeros((COUNT, states), kind), "offsets": np.zeros(COUNT), "taken": np.zeros((COUNT, STEPS)),
         "paths": np.zeros((COUNT, STEPS), np.int32),
     }  # fmt: skip
     layout = Layout(
         COUNT, STEPS, states, ((STEPS - 1) * states**2, states**2, states) if each else (0, 0, states),
         (STEPS * states, states), not each,
     )  # fmt: skip
-    buffers = run(Problem(COUNT, states, states, SEMIRINGS[semiring], kind), layout, begin, keeps, is_traced=is_traced)
+    problem = Problem(COUNT, states, states, SEMIRINGS[semiring], kind)
+    buffers = run(steps_program(problem, layout, keeps), begin)
+    if is_traced:
+        arrays_there = {name: begin[name] for name in ("transition", "lengths", "paths")}
+        if not each:
+            arrays_there["transition"] = np.ascontiguousarray(arrays["transition"].T)
+        buffers |= run(trace_program(problem, layout), {"x": buffers["out"], **arrays_there})
     for b, (length, first) in enumerate(zip(lengths, firsts, strict=True)):
         matrices = arrays["transition"][b] if each else np.broadcast_to(arrays["transition"], (STEPS, states, states))
         before, after, path = by_definition(
@@ -64,8 +71,9 @@ def compute(
         assert (rest == SEMIRINGS[semiring].zero(kind)).all()
         if length:
             near(buffers["last"][b] + buffers["offsets"][b], after[-1], kind, spread)
-        if is_traced and not (length and after[-1].max() == -np.inf):
-            assert buffers["paths"][b].tolist() == [*path, *[-1] * (STEPS - length)]
+        if is_traced:
+            possible = length and after[-1].max() > -np.inf
+            assert buffers["paths"][b].tolist() == [*(path if possible else [0] * length), *[-1] * (STEPS - length)]
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], spread: float) -> np.ndarray:
@@ -77,18 +85,20 @@ def drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]
     return x.astype(dtype)
 
 
-def run(
-    problem: Problem, layout: Layout, begin: dict[str, np.ndarray], keeps: str, *, is_traced: bool
-) -> dict[str, np.ndarray]:
-    """Execute the launches, and return the buffers."""
+def steps_program(problem: Problem, layout: Layout, keeps: str) -> Program:
+    """Return the launches of all steps."""
     backend = RUNGS["gpu-tuned"]
 
     def multiply(problem: Problem, *matrices: Any) -> Any:
         return backend.program(backend.plan(problem, detect()), *matrices)
 
-    options: dict[str, Any] = {"is_relative": False, "is_traced": is_traced}
-    program = StepsProgram(problem, layout, keeps, MOST_SHARED, multiply, **options).program
+    program = StepsProgram(problem, layout, keeps, MOST_SHARED, multiply, is_relative=False).program
     assert program is not None
+    return program
+
+
+def run(program: Program, begin: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Execute the launches, and return the buffers."""
     buffers = {}
     for name, x in begin.items():
         buffers[name] = fenced(x.size, x.dtype, at_end=True)
@@ -128,14 +138,25 @@ def near(got: np.ndarray, expected: np.ndarray, dtype: np.dtype[Any], spread: fl
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * max(spread, 1))
 
 
-def by_factors() -> None:
+def by_factors(patch: Any) -> None:
     """Sums of exponentials, where some underflow too, of few states and of more than a block has columns for."""
+    patch.setattr(sequences, "HELD_THREADS", 0)
     compute("logaddexp_plus", "float64", 40)
     compute("logaddexp_plus", "float32", 5, spread=60.0)
     compute("logaddexp_plus", "float32", 70, spread=60.0, keeps="before")
     for spread, of_matrix in ((10.0, 1), (200.0, 0.01), (2.0, 100)):
         compute("logaddexp_plus", "float32", 70, spread=spread, of_matrix=of_matrix)
         compute("logaddexp_plus", "float32", 7, spread=spread, of_matrix=of_matrix)
+
+
+def by_blocks_that_hold(patch: Any) -> None:
+    """A matrix in registers, and in shared memory too, of sizes that fill no tile."""
+    for states in (5, 70):
+        compute("logaddexp_plus", "float32", states, spread=60.0)
+        compute("max_plus", "int32", states, spread=0)
+    patch.setattr(sequences, "HELD_BYTES", 64)
+    compute("logaddexp_plus", "float64", 40, keeps="before")
+    compute("max_plus", "float32", 100)
 
 
 def by_products(patch: Any) -> None:
@@ -145,11 +166,23 @@ def by_products(patch: Any) -> None:
     for spread, of_matrix in ((2.0, 1), (60.0, 1), (300.0, 0.01)):
         compute("logaddexp_plus", "float32", 37, spread=spread, of_matrix=of_matrix)
     compute("max_plus", "float32", 37, spread=0, is_traced=True)
+    patch.setattr(sequences, "LEAST_DEPTH", 8)  # a product in shares
+    compute("logaddexp_plus", "float32", 40, spread=60.0)
+    compute("max_plus", "int32", 40, spread=0, is_traced=True)
 
 
 def best_paths() -> None:
     """Paths of equal scores."""
     for dtype in ("int32", "float32"):
         compute("max_plus", dtype, 70, spread=0, is_traced=True)
-        compute("max_plus", dtype, 5, spread=0, is_traced=True, each=True)
-    compute("max_plus", "float32", 600, spread=3.0, is_traced=True)
+        compute("max_plus", dtype, 33, spread=0, is_traced=True, each=True)
+    compute("max_plus", "int32", 300, spread=0, is_traced=True)
+    compute("max_plus", "float64", 70, spread=3.0, is_traced=True)
+
+
+def best_paths_in_chunks(patch: Any) -> None:
+    """Paths of equal scores, of chunks of two steps."""
+    patch.setattr(sequences, "CHUNK_STEPS", 4)
+    for states in (5, 40):
+        compute("max_plus", "int32", states, spread=0, is_traced=True)
+        compute("max_plus", "float32", states, spread=3.0, is_traced=True, each=True)

@@ -97,6 +97,12 @@ def test_log_probabilities_at_ragged_sizes_and_added_to_c(dtype, rng):
 
 
 @FLOATS
+def test_long_columns_have_more_threads(dtype, rng, monkeypatch):
+    monkeypatch.setattr("backends.gpu._simt.log_sum_exp.LONG_COLUMNS", 100)
+    log_sum_exp(*(rng.uniform(-50, 0, shape).astype(dtype) for shape in ((3, 300), (300, 11))))
+
+
+@FLOATS
 @pytest.mark.parametrize("gap", (0.0, 10.0, 60.0, 100.0, 400.0, 1000.0))
 def test_no_gap_between_what_the_largest_terms_meet_loses_a_digit(dtype, gap, rng):
     log_sum_exp(*apart(rng, (9, 7, 12), gap, dtype))

@@ -78,16 +78,20 @@ def _run(
     emission, values = _with_contiguous_lines(emission), _matrix_values(form, transition, padded)
     arrays = {"initial": begin, "emission": emission, "out": out, "work": work, "offsets": offsets}
     arrays |= {"lengths": _words(lengths), "firsts": _words(firsts)}
+    taken = np.zeros((count, steps)) if form.is_relative else None
+    if taken is not None:
+        arrays["taken"] = taken
     paths = None
     if is_traced:
         form = form._replace(pointer_bytes=next(size for size, most in _POINTERS if states <= most))
         paths = np.full((count, steps), -1, np.int32)
     values |= {"states": states, "work_row": work.strides[0], "initial_row": begin.strides[0]}
+    values |= {"taken_row": steps * offsets.itemsize}
     values |= dict(zip(("emission_row", "emission_step"), emission.strides, strict=False))
     values |= dict(zip(("out_row", "out_step"), out.strides, strict=False))
     if steps and count and states:
         _in_chunks(form, values, arrays, paths, (count, steps, padded))
-    return Stepped(out if form.keeps else None, work[:, 0, :states], offsets, paths)
+    return Stepped(out if form.keeps else None, work[:, 0, :states], offsets, paths, taken)
 
 
 def _in_chunks(

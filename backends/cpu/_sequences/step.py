@@ -26,7 +26,7 @@ from harness.dtypes import is_float
 
 # The table of a run: sizes; addresses, and their strides in bytes by sequence, step and row (`_sequences.run`).
 WORDS = """
-    states lengths firsts offsets work work_row initial initial_row
+    states lengths firsts offsets taken taken_row work work_row initial initial_row
     transition transition_row transition_step transition_line factors tops scale
     emission emission_row emission_step out out_row out_step pointers pointers_row pointers_step
 """.split()
@@ -205,12 +205,21 @@ def emit_sequence(form: Form, advance: Callable[..., list[Value]]) -> Callable[[
 
         def step(t: Value, *state: Value) -> list[Value]:
             at = code.at(matrix, (t, w.transition_step)), code.at(pointers, (t, w.pointers_step))
-            return advance(code, w, lines, *at, here(b.add(t, v.size(1))), *state)
+            following = b.add(t, v.size(1))
+            made = advance(code, w, lines, *at, here(following), *state)
+            take(following, made[0], state[0])
+            return made
+
+        def take(t: Value, offset: Value, before: Value) -> None:
+            if form.is_relative:
+                taken = code.at(w.taken, (row, w.taken_row), (first, WORD), (t, WORD))
+                b.store(b.fsub(offset, before), code.pointer(taken))
 
         with b.if_then(b.icmp_signed(">", length, v.size(0))):
             begin = code.at(w.initial, (row, w.initial_row))
             code.copy(w.states, begin, lines.sums)
             state = advance(code, w, lines, None, None, here(v.size(0)), ir.Constant(DOUBLE, 0.0))
+            take(v.size(0), state[0], ir.Constant(DOUBLE, 0.0))
             offset, *rest = code.for_each(b.sub(length, v.size(1)), state, step)
             b.store(offset, code.pointer(code.at(w.offsets, (row, WORD))))
             if rest:

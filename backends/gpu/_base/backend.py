@@ -18,11 +18,11 @@ from backends.gpu._program.operators import unsupported
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program
-from backends.gpu._sequences.execution import GpuSteps
+from backends.gpu._sequences.execution import GpuSteps, GpuTrace
 from backends.gpu._simt.argk import argk_program
 from harness import machine
 from harness.errors import PlanError
-from harness.interface import Backend, Closure, Execution, Steps
+from harness.interface import Backend, Closure, Execution, Steps, Trace
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -171,12 +171,23 @@ class GpuBackend(Backend):
         is_known = is_known and problem.dtype.itemsize >= 4 and problem.n <= MOST_STATES
         if not is_known or (is_traced and problem.semiring.add.name != "max"):
             return None
-        return GpuSteps(problem, keeps, self._multiply, is_relative=is_relative, is_traced=is_traced)
+        if is_traced:
+            return GpuSteps(problem, "after", self._multiply, is_relative=True, trace=GpuTrace(problem))
+        return GpuSteps(problem, keeps, self._multiply, is_relative=is_relative)
+
+    def prepare_trace(self, problem: Problem) -> Trace | None:
+        """Prepare launches that trace all sequences, of whatever has steps here."""
+        return GpuTrace(problem)
 
     @functools.cached_property
     def _multiply(self) -> Any:
-        """Return the programs of products by this backend, of their problems and matrices."""
-        return lambda problem, *matrices: self.program(self.plan(problem, machine.detect()), *matrices)
+        """Return what gives programs of products by this backend, of their problems and matrices; None of batches."""
+
+        def multiply(problem: Problem, *matrices: Matrix) -> Program | None:
+            plan = self.plan(problem, machine.detect())
+            return None if problem.batch and not self.dimensions_at_once(plan) else self.program(plan, *matrices)
+
+        return multiply
 
     @abstractmethod
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:

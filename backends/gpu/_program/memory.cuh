@@ -34,6 +34,9 @@ template <class V> __device__ __forceinline__ V fresh(const V* address)
     return as_value<V>(__ldcg((const typename WordOf<sizeof(V)>::type*)address));
 }
 
+// Ask for the line of L2 that this lies in.
+__device__ __forceinline__ void prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
 // 16 bytes from global to shared memory, past the registers and L1; they are there after `await_granules`.
 __device__ __forceinline__ void copy_granule(void* to, const void* from)
 {

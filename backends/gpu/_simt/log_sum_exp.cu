@@ -12,7 +12,8 @@
 //   narrow    least A[i, p] - u[i] of a row whose elements of X Y can all be trusted
 //   limit     least element that can be trusted otherwise
 //
-// These three depend on k, and are arguments: one kernel serves all sizes.
+// These three depend on k, and are arguments: one kernel serves all sizes. Of columns a block of COLUMN_THREADS has ACROSS:
+// fewer, with more threads for each, where they are long.
 //
 // Source: the log-sum-exp trick; Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax
 // functions" (2021), sections 2 and 3.
@@ -34,11 +35,12 @@ __device__ __forceinline__ void scale_line(const T* x, long long step, int count
                                            int worker, int workers, int spacing, bool is_line, T* line, int* single,
                                            int exponent, T narrow, T limit)
 {
-    __shared__ T tops[LANES * GROUPS], leasts[LANES * GROUPS];
-    __shared__ int places[LANES * GROUPS];
+    __shared__ T tops[COLUMN_THREADS], leasts[COLUMN_THREADS];  // no fewer than a block of rows has
+    __shared__ int places[COLUMN_THREADS];
     const int me = threadIdx.x;
     T top = -INFINITE, least = INFINITE;
     int place = -1;
+#pragma unroll 4
     for (int p = worker; is_line && p < count; p += workers) {
         const T term = x[p * step];
         top = most(top, term);
@@ -62,6 +64,7 @@ __device__ __forceinline__ void scale_line(const T* x, long long step, int count
         line[0] = top, line[1] = leasts[first] - shift >= narrow ? (T)0 : limit;
         *single = top == top ? max(places[first], -1) : -1;
     }
+#pragma unroll 4
     for (int p = worker; p < count; p += workers) scaled[p * scaled_step] = scaled_exp(x[p * step], shift, exponent);
 }
 
@@ -79,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
                singles + i, exponent, narrow, limit);
 }
 
-extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
+extern "C" __global__ void __launch_bounds__(COLUMN_THREADS)
     scale_columns(const T* b, int ldb, int n, int k, T* y, T* columns, int* singles, int exponent, T narrow, T limit
                   BATCH_PARAMETERS STEP_PARAMETERS(b))
 {
@@ -88,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
     SKIP_PRODUCTS(y, (long long)k * n)
     SKIP_PRODUCTS(columns, 2 * n)
     SKIP_PRODUCTS(singles, n)
-    const int j = blockIdx.x * LANES + threadIdx.x % LANES;
-    scale_line(b + j, ldb, k, y + j, n, threadIdx.x / LANES, GROUPS, LANES, j < n, columns + 2 * j, singles + j,
+    const int j = blockIdx.x * ACROSS + threadIdx.x % ACROSS;
+    scale_line(b + j, ldb, k, y + j, n, threadIdx.x / ACROSS, COLUMN_THREADS / ACROSS, ACROSS, j < n, columns + 2 * j, singles + j,
                exponent, narrow, limit);
 }
 

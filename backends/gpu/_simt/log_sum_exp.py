@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.padding import WIDE
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines, triangle_defines
 from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div
@@ -27,6 +28,8 @@ from harness.semiring import SEMIRINGS
 
 # Lanes and groups of them in a block, as in the kernels; blocks enough for any GPU.
 _LANES, _GROUPS, _MOST_BLOCKS = 32, 8, 1 << 14
+# Elements from which on a column is long, and then the threads of a block, and its columns: whole sectors of a line.
+LONG_COLUMNS, COLUMN_THREADS = 2048, (1024, 8)
 _INDEX = np.dtype(np.int32)
 
 Multiply = Callable[[Program, Plan, Product], None]
@@ -69,7 +72,8 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
     problem, (a, b, out, m, n, k, *_) = plan.problem, product
     dtype, batch = problem.dtype, product.batch
     defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate) + triangle_defines(problem)
-    defines += batch_defines(batch)
+    threads, across = COLUMN_THREADS if k >= LONG_COLUMNS else (_LANES * _GROUPS, _LANES)
+    defines += batch_defines(batch) + as_defines({"COLUMN_THREADS": threads, "ACROSS": across})
     exponent, *thresholds = scale(dtype, k)
     x, y, sums, rows, columns = (
         program.reserve(name, size * problem.products, dtype)
@@ -91,16 +95,16 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
         alignment = WIDE if batch is None or size * dtype.itemsize % WIDE == 0 else dtype.itemsize
         return Matrix(place, columns, alignment, next=(batch.inner * size, size) if batch else (0, 0))
 
-    def kernel(function: str) -> Kernel:
-        return Kernel("log_sum_exp", defines, (_LANES * _GROUPS,), function=function)
+    def kernel(function: str, block: int = _LANES * _GROUPS) -> Kernel:
+        return Kernel("log_sum_exp", defines, (block,), function=function)
 
     lines_of_a, lines_of_b = (x, rows, row_singles), (y, columns, column_singles)
-    for function, blocks, operand, extent, lines in (
-        ("scale_rows", ceil_div(m, _GROUPS), a, m, lines_of_a),
-        ("scale_columns", ceil_div(n, _LANES), b, n, lines_of_b),
+    for made, blocks, operand, extent, lines in (
+        (kernel("scale_rows"), ceil_div(m, _GROUPS), a, m, lines_of_a),
+        (kernel("scale_columns", threads), ceil_div(n, across), b, n, lines_of_b),
     ):
         numbers = exponent, *thresholds, *moved(operand)
-        program.launch(kernel(function), grid(blocks), operand.place, operand.ld, extent, k, *lines, *numbers)
+        program.launch(made, grid(blocks), operand.place, operand.ld, extent, k, *lines, *numbers)
     real = dataclasses.replace(plan, problem=real_product(problem))
     operands = matrix(x, m, k), matrix(y, k, n), matrix(sums, m, n)
     shape = {"is_triangle": product.is_triangle, "batch": batch}

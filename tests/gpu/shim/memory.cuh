@@ -23,6 +23,7 @@ inline void copy_granule(void* to, const void* from)
     memcpy(to, from, 16);
 }
 inline void await_granules() {}
+inline void prefetch(const void* address) { *(volatile const char*)address; }
 
 // Each thread leaves its value and takes another one's, with a meeting of the warp before and after.
 template <class V> inline V shuffle_xor(V value, int offset)
