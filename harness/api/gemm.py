@@ -125,27 +125,27 @@ def gemm(
                 check_imports("kernels")
                 raise
     elif a.__class__ is not _NUMPY and (library := libraries.library_of(a)) is not None:
+        dtype = library.dtype(dtype)
         rest = {
             "semiring": semiring,
             "alpha": alpha,
             "beta": beta,
             "backend": backend,
             "threads": threads,
-            "dtype": library.dtype(dtype),
+            "dtype": dtype,
             "triangle": triangle,
             "conjugate": conjugate,
         }
         if (uncompiled := library.uncompiled()) is not None:
             return uncompiled(gemm, a, b, c, out=out, **rest)
-        return view_products.gemm_of(library, gemm, a, b, c, out, rest)
-    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
-    matrices: dict[str, Any] = {"dtype": dtype, "triangle": triangle, "conjugate": conjugate}
-    options = repeats.options_of_gemm(
-        semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads, **matrices
-    )
-    result = _recall(options, tuple(operands.values()), out)
+        options = repeats.options_of_gemm(semiring, alpha, beta, backend, threads, dtype, triangle, conjugate)
+        return view_products.gemm_of(library, gemm, a, b, c, out, rest, options)
+    options = repeats.options_of_gemm(semiring, alpha, beta, backend, threads, dtype, triangle, conjugate)
+    result = _recall(options, (a, b) if c is None else (a, b, c), out)
     if result is not None:
         return result
+    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    matrices: dict[str, Any] = {"dtype": dtype, "triangle": triangle, "conjugate": conjugate}
     scalars = {"alpha": alpha, "beta": beta}
     try:
         semiring, threads = as_semiring(semiring), check_threads(threads)

@@ -222,6 +222,10 @@ class DType:
 
     name: str
 
+    @property
+    def is_complex(self) -> bool:
+        return self.name.startswith("complex")
+
     def __str__(self) -> str:
         return f"torch.{self.name}"
 

@@ -127,12 +127,16 @@ class Repeats(Spy):
 
         layouts = [(x.shape, x.strides, x.dtype) for x in (operands.a, operands.b, operands.out)]
 
-        def repeat(*pointers):
+        def at(addresses, stream=None):
             self.where = sys.modules["cupy"].current, sys.modules["cupy"].stream
-            a, b, out = (in_memory(x.data.ptr, *layout) for x, layout in zip(pointers, layouts, strict=True))
+            assert stream in (None, self.where[1])
+            a, b, out = (in_memory(x, *layout) for x, layout in zip(addresses, layouts, strict=True))
             out[...] = a @ b
 
-        repeat.takes_addresses = self.takes_addresses
+        def repeat(*arrays):
+            at([x.data.ptr for x in arrays])
+
+        repeat.takes_addresses, repeat.at = self.takes_addresses, at
         execution.repeat = lambda: repeat
         return execution
 

@@ -18,13 +18,12 @@ Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from backends.gpu._base.rung import Rung
+from backends.gpu._cuda.launches import Routine
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
@@ -118,7 +117,8 @@ class Cublas(Rung):
         )  # fmt: skip
         if product.batch:
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
-        program.call(gemm.load, *places, out.place)
+        a_place, b_place = places
+        program.call(gemm.load, b_place, a_place, out.place)
 
     def _is_one_by_one(self, problem: Problem) -> bool:
         begins = problem.is_complex and (problem.accumulate or problem.k == 0)  # by a launch that knows no batch
@@ -183,27 +183,25 @@ class Gemm(NamedTuple):
     products: int = 0
     steps: tuple[int, int, int] = (0, 0, 0)
 
-    def load(self) -> Callable[..., None]:
-        """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
+    def load(self) -> Routine:
+        """Return the routine, which takes the addresses of B, of A and of the output.
 
         cuBLAS is column-major, so it computes ``out^T := b^T a^T``.
         """
-        scalars = (np.array([x], self.dtype) for x in (self.alpha, self.beta))
-        alpha, beta = (ctypes.c_char_p(x.tobytes()) for x in scalars)
+        alpha, beta = (np.array([x], self.dtype) for x in (self.alpha, self.beta))
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
-        x, y, z = (ctypes.c_void_p() for _ in range(3))
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
         shape = of_b, of_a, self.n, self.m, self.k
         if self.products:
-            step_a, step_b, step_c = map(ctypes.c_longlong, self.steps)
+            step_a, step_b, step_c = self.steps
             arguments: tuple[Any, ...] = (
-                *shape, alpha, x, narrow, self.ldb, step_b, y, narrow, self.lda, step_a,
-                beta, z, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
+                *shape, alpha, None, narrow, self.ldb, step_b, None, narrow, self.lda, step_a,
+                beta, None, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
             )  # fmt: skip
-            return bind("cublasGemmStridedBatchedEx", "compute the products", arguments, (y, x, z))
+            return bind("cublasGemmStridedBatchedEx", "compute the products", arguments)
         arguments = (
-            *shape, alpha, x, narrow, self.ldb, y, narrow, self.lda, beta, z, wide, self.ldc, arithmetic,
+            *shape, alpha, None, narrow, self.ldb, None, narrow, self.lda, beta, None, wide, self.ldc, arithmetic,
             _DEFAULT_ALGORITHM,
         )  # fmt: skip
-        return bind("cublasGemmEx", "compute the product", arguments, (y, x, z))
+        return bind("cublasGemmEx", "compute the product", arguments)
