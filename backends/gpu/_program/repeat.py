@@ -62,7 +62,10 @@ class GpuRepeat:
         """Compute with arrays that begin there, in the same order; `stream` is the handle of the current one."""
         handle = device.current_stream(stream)
         packed = self._only or self.packed_for(addresses, handle)
-        launch_with_scratch(packed, addresses, handle, self._shifts)
+        if self._shifts is None and not packed.numbers.scratch_bytes:
+            packed.packing.launch(packed.numbers, addresses, handle)
+        else:
+            launch_with_scratch(packed, addresses, handle, self._shifts)
 
     def packed_for(self, addresses: list[int], stream: int | None = None) -> PackedProgram:
         """Return the program for arrays at these addresses; of a captured `stream` one that has been packed."""

@@ -143,12 +143,12 @@ class PyTorch(Library):
         tensor, layouts, pointers = torch.Tensor, list[Hashable](), list[int]()
         try:
             for x in arrays:
-                if x.__class__ is not tensor or x.requires_grad or x.is_cpu or x.is_neg():
+                if x.__class__ is not tensor or not x.is_cuda or x.requires_grad or x.is_neg():
                     return None
                 dtype, pointer = x.dtype, x.data_ptr()
                 if dtype.is_complex and x.is_conj():
                     return None
-                layouts += dtype, x.shape, x.stride(), x.device, pointer % ALIGNMENT == 0
+                layouts += dtype, x.shape, x.stride(), x.get_device(), pointer % ALIGNMENT == 0
                 pointers.append(pointer)
         except RuntimeError:  # it has no memory of its own, as one that is sparse
             return None
@@ -204,6 +204,8 @@ class PyTorch(Library):
         return f"{name}.cpu()" if place is None else f"{name}.to('cuda:{place}')"
 
     def dtype(self, dtype: Any) -> Any:
+        if dtype.__class__ is str:
+            return dtype
         try:
             return self._dtypes[dtype]
         except (KeyError, TypeError):

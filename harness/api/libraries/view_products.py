@@ -17,6 +17,7 @@ from harness.problem import CONJUGATES
 
 ARGK = np.dtype(np.int32)  # of the second result of `gemm_argk`
 NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
+_OPTIONS = "semiring", "alpha", "beta", "backend", "threads", "dtype", "triangle", "conjugate"
 
 
 class _Known(NamedTuple):
@@ -31,24 +32,24 @@ class _Known(NamedTuple):
     quick_makers: list[Callable[[], Any]]
 
 
-def gemm_of(
-    library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, options: dict[str, Any], key: Hashable
-) -> Any:
-    """Return ``gemm(a, b, c, out=out, **options)``, where a is an array of `library`.
+def gemm_of(library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, rest: tuple[Any, ...]) -> Any:
+    """Return ``gemm(a, b, c, out=out, ...)``, where a is an array of `library`.
 
-    `key` is `repeats.options_of_gemm` of these options.
+    `rest` is what `repeats.options_of_gemm` takes, in its order.
     """
-    operands = (a, b) if c is None else (a, b, c)
-    results = _recall(library, key, operands, out, options)
+    uncompiled = library.uncompiled()
+    if uncompiled is not None:
+        return uncompiled(gemm, a, b, c, out=out, **dict(zip(_OPTIONS, rest, strict=True)))
+    results = _recall(library, repeats.options_of_gemm(*rest), (a, b) if c is None else (a, b, c), out, rest)
     if results is not None:
         return results[0]
+    options = dict(zip(_OPTIONS, rest, strict=True))
     lazily, asked = [library.is_conjugated(x) for x in (a, b)], options["conjugate"]
     if True in lazily and asked.__class__ is str and asked in CONJUGATES:
         a, b = (x.conj() if is_lazy else x for x, is_lazy in zip((a, b), lazily, strict=True))
         which = "".join(name for name, is_lazy in zip("ab", lazily, strict=True) if is_lazy != (name in asked))
-        options = {**options, "conjugate": which}
-        return gemm_of(library, gemm, a, b, c, out, options, repeats.options_of_gemm(**options))
-    arrays = dict(zip("abc", operands, strict=False))
+        return gemm_of(library, gemm, a, b, c, out, (*rest[:-1], which))
+    arrays = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     if out is not None:
         arrays["out"] = out
     return by_views(gemm, library, arrays, options, form=_form)
@@ -70,11 +71,11 @@ def argk_of(
 
 
 def _recall(
-    library: Library, key: Hashable, operands: tuple[Any, ...], out: Any, options: dict[str, Any] | None
+    library: Library, key: Hashable, operands: tuple[Any, ...], out: Any, rest: tuple[Any, ...] | None
 ) -> tuple[Any, ...] | None:
     """Return the results of a product that is remembered, computed without a view; None: it takes views.
 
-    `options` are those of `gemm`, which has a new array of the library for its `out`; None: not so.
+    `rest` is that of `gemm_of`, where `gemm` has a new array of the library for its `out`; None: not so.
     """
     arrays = operands if out is None else (*operands, out)
     if not library.has_addresses or (found := library.layouts(arrays)) is None:
@@ -84,7 +85,7 @@ def _recall(
         of_all = key, out is None, *layouts
         known = repeats.elsewhere.get(of_all)
         if known is None:
-            known = _find(library, key, operands, out, options)
+            known = _find(library, key, operands, out, rest)
             if known is None:
                 return None
             repeats.elsewhere.put(of_all, known)
@@ -117,7 +118,7 @@ def _compute(
 
 
 def _find(
-    library: Library, key: Hashable, operands: tuple[Any, ...], out: Any, options: dict[str, Any] | None
+    library: Library, key: Hashable, operands: tuple[Any, ...], out: Any, rest: tuple[Any, ...] | None
 ) -> _Known | None:
     """Return what is remembered of a product by addresses; None: it takes views."""
     quick = library.quick_place(operands if out is None else (*operands, out))
@@ -127,17 +128,19 @@ def _find(
     if out is not None:
         entry = repeats.find_at(key, addresses, library.address(out, place), cls)
         return entry and _Known(entry, place, [], [])
-    form = None if options is None else _form(dict(zip("abc", addresses, strict=False)), options)
-    if form is None:
+    views, described = dict(zip("abc", addresses, strict=False)), None
+    if rest is not None:
+        described = _form(views, dict(zip(_OPTIONS, rest, strict=True)))
+    if described is None:
         entry = repeats.find_at(key, addresses, None, cls)
         forms = [(entry.shape, dtype) for dtype in entry.dtypes] if entry else []
     else:
-        entry = repeats.find_at(key, addresses, library.address(library.maker(*form, place)(), place), cls)
-        forms = [form]
+        entry = repeats.find_at(key, addresses, library.address(library.maker(*described, place)(), place), cls)
+        forms = [described]
     if entry is None:
         return None
-    makers = [library.maker(*form, place, entry.fill) for form in forms]
-    quick_makers = [library.quick_maker(*form) for form in forms] if entry.fill is None else []
+    makers = [library.maker(*x, place, entry.fill) for x in forms]
+    quick_makers = [library.quick_maker(*x) for x in forms] if entry.fill is None else []
     return _Known(entry, place, makers, quick_makers if quick_makers and None not in quick_makers else makers)  # type: ignore[arg-type]
 
 
