@@ -21,7 +21,7 @@ from backends.gpu._cuda import device, launches
 from backends.gpu._program import packed, templates
 from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
-from backends.gpu.libraries import _cublas
+from backends.gpu.libraries import _cublas, _cublas_lt
 from harness.api import arrays
 from harness.dtypes import is_float8, named_dtype
 from harness.tuning.device import MEASURED
@@ -287,6 +287,7 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(TensorMap, "encode", _encode)
     patch.setattr(_cublas, "library", lambda: gpu)
     patch.setattr(_cublas, "address", gpu.address)
+    patch.setattr(_cublas_lt, "library", lambda: None)
     spare: dict[int, list[Any]] = {}
     patch.setattr(_cublas, "spare_contexts", lambda index: spare.setdefault(index, []))
     return gpu

@@ -8,7 +8,7 @@ import pytest
 from backends.gpu import ozaki, tensor_core
 from backends.gpu._cuda import launches
 from backends.gpu._cuda.kernel_files import assemble
-from backends.gpu._cuda.launches import Launch, Launches, Routine
+from backends.gpu._cuda.launches import CONTEXT, Contexts, Given, Launch, Launches, Routine
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import HarnessError
@@ -106,7 +106,9 @@ def test_a_routine_gets_a_context_of_its_own_and_its_stream(words):
     functions = [ctypes.CFUNCTYPE(ctypes.c_int, *[word] * count)(add) for count in (2, 6)]
     set_stream, routine = (ctypes.cast(x, ctypes.c_void_p).value for x in functions)
     errors = []
-    step = Routine(routine, set_stream, (3, None, -1, None, 4), spare, lambda: 6, errors.append, None, (0, 3))
+    contexts = Contexts(spare, lambda: 6, set_stream)
+    given = CONTEXT, 3, Given(1), -1, Given(0), 4
+    step = Routine(routine, given, errors.append, None, contexts, (3, 0))
     made = Launches([step], ctypes.addressof(words))
     made.set([(0, 0, 0), (3, 1, 8)], [GRID])
     made.launch([100, 200], 9)

@@ -47,35 +47,55 @@ class Launch(NamedTuple):
     is_chained: bool
 
 
+class Given(NamedTuple):
+    """An argument of a routine that differs from call to call: an address, by its number, or one of those below."""
+
+    number: int
+
+
+STREAM, CONTEXT = Given(-1), Given(-2)
+
+
+class Contexts(NamedTuple):
+    """Contexts of a library, of which one thread uses each at a time.
+
+    Attributes
+    ----------
+    spare : list of int
+        Those that no thread uses now.
+    create : callable
+        Returns a new one.
+    set_stream : int
+        Address of what sets a context's stream.
+    """
+
+    spare: list[int]
+    create: Callable[[], int]
+    set_stream: int
+
+
 class Routine(NamedTuple):
-    """A routine of a library in C, called with a context that one thread uses at a time.
+    """A routine of a library in C.
 
     Attributes
     ----------
     address : int
-    set_stream : int
-        Address of what sets a context's stream.
-    arguments : tuple of int or None
-        Behind the context; None: the next of `slots`.
-    slots : tuple of int
-        Where the addresses lie that it takes, in words.
-    spare : list of int
-        Contexts that no thread uses now.
-    create : callable
-        Returns a new one.
+    arguments : tuple of int or Given
     check : callable
         Raises if a status is not that of success.
     keep : object
         What arguments point to.
+    contexts : Contexts or None
+        If it takes one, whose stream is set before.
+    slots : tuple of int
+        Where the addresses lie that it takes, in words.
     """
 
     address: int
-    set_stream: int
-    arguments: tuple[int | None, ...]
-    spare: list[int]
-    create: Callable[[], int]
+    arguments: tuple[int | Given, ...]
     check: Callable[[int], None]
     keep: Any
+    contexts: Contexts | None = None
     slots: tuple[int, ...] = ()
 
 
@@ -94,7 +114,7 @@ class Launches:
 
         self._steps, self._begin, self._call = steps, begin, call_list.caller()
         words = ctypes.c_uint64
-        count = sum(1 if isinstance(step, Launch) else 2 for step in steps)
+        count = sum(2 if isinstance(step, Routine) and step.contexts else 1 for step in steps)
         self._calls = (words * (call_list.CALL_WORDS * count))()
         self._configs = (words * 7 * len(steps))()
         self._values = (words * (_FIRST + _MOST_ADDRESSES))()
@@ -102,7 +122,7 @@ class Launches:
         self._fixed: list[int] = []  # settings of streams and contexts
         self._grids: list[Callable[[Grid], None] | None] = []
         self._checks: list[Callable[[int], None]] = []
-        self._spare: list[int] | None = None
+        self._contexts: Contexts | None = None
         copies: list[int] = []
         for number, step in enumerate(steps):
             call = ctypes.addressof(self._calls) + 8 * call_list.CALL_WORDS * len(self._checks)
@@ -147,22 +167,26 @@ class Launches:
         self._grids.append(set_grid)
 
     def _add_routine(self, step: Routine, call: int, size: int) -> list[int]:
-        """Add the setting of the stream, and the call; return its copies."""
-        self._spare, self._create = step.spare, step.create
-        self._checks += step.check, step.check
+        """Add the call, behind the setting of the stream if a context has one; return its copies."""
         self._grids.append(None)
         self._keep.append(step.keep)
-        _words_at(call, 1)[:] = (step.set_stream,)
-        self._fixed += call + 8, _CONTEXT, 0, call + 16, _STREAM, 0
-        call, slots, copies = call + size, iter(step.slots), []
-        words = _words_at(call, 2 + len(step.arguments))
+        if step.contexts is not None:
+            self._contexts = step.contexts
+            _words_at(call, 1)[:] = (step.contexts.set_stream,)
+            self._fixed += call + 8, _CONTEXT, 0, call + 16, _STREAM, 0
+            self._checks.append(step.check)
+            call += size
+        self._checks.append(step.check)
+        words, copies = _words_at(call, 1 + len(step.arguments)), list[int]()
         words[0] = step.address
-        self._fixed += call + 8, _CONTEXT, 0
-        for number, x in enumerate(step.arguments, 2):
-            if x is None:
-                copies += self._begin + 8 * next(slots), call + 8 * number
-            else:
+        for number, x in enumerate(step.arguments, 1):
+            place = call + 8 * number
+            if not isinstance(x, Given):
                 words[number] = x
+            elif x in (STREAM, CONTEXT):
+                self._fixed += place, _STREAM if x == STREAM else _CONTEXT, 0
+            else:
+                copies += self._begin + 8 * step.slots[x.number], place
         return copies
 
     def set(self, addresses: Sequence[tuple[int, int, int]], grids: Sequence[Grid]) -> None:
@@ -192,18 +216,18 @@ class Launches:
         HarnessError
             If the driver, or a library, refuses it.
         """
-        spare = self._spare
-        if spare is None:
+        contexts = self._contexts
+        if contexts is None:
             _writers[len(addresses)](self._values, 0, stream, 0, *addresses)
             status = self._call(ctypes.addressof(self._list))
         else:
             try:
-                context = spare.pop()
+                context = contexts.spare.pop()
             except IndexError:  # other threads have them all
-                context = self._create()
+                context = contexts.create()
             _writers[len(addresses)](self._values, 0, stream, context, *addresses)
             status = self._call(ctypes.addressof(self._list))
-            spare.append(context)
+            contexts.spare.append(context)
         if status:
             self._checks[(status >> 32) - 1](status & 0xFFFFFFFF)
 

@@ -8,11 +8,11 @@ import functools
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.launches import Routine, address_of
+from backends.gpu._cuda.launches import CONTEXT, Contexts, Given, Routine, address_of
 from harness.errors import BackendUnavailable, HarnessError
 
 
-def bind(routine: str, action: str, arguments: tuple[int | np.ndarray | None, ...]) -> Routine:
+def bind(routine: str, action: str, arguments: tuple[int | np.ndarray | Given, ...]) -> Routine:
     """Return a routine of cuBLAS on the current GPU, as `Program.call` loads it.
 
     Parameters
@@ -21,16 +21,14 @@ def bind(routine: str, action: str, arguments: tuple[int | np.ndarray | None, ..
     action : str
         What a HarnessError of the launch says that cuBLAS could not do.
     arguments : tuple
-        Of the routine, but for the context: integers, arrays for pointers to scalars, None for the next address.
+        Of the routine, but for the context: integers, arrays for pointers to scalars, and addresses.
     """
     spare = spare_contexts(device.current_index())
     if not spare:
         spare.append(_create_context())
     words = tuple(int(x.ctypes.data) if isinstance(x, np.ndarray) else x for x in arguments)
-    return Routine(
-        address(routine), address("cublasSetStream_v2"), words, spare, _create_context,
-        functools.partial(check, action=action), arguments,
-    )  # fmt: skip
+    contexts = Contexts(spare, _create_context, address("cublasSetStream_v2"))
+    return Routine(address(routine), (CONTEXT, *words), functools.partial(check, action=action), arguments, contexts)
 
 
 def address(routine: str) -> int:

@@ -23,11 +23,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from backends.gpu._base.rung import Rung
-from backends.gpu._cuda.launches import Routine
+from backends.gpu._cuda.launches import Given, Routine
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu.libraries._cublas import bind, missing
+from backends.gpu.libraries._cublas_lt import Layout, matmul
 from harness.dtypes import TABLE, dtype_name, is_exact
 from harness.operands import Operands
 from harness.plan import Plan
@@ -39,6 +40,9 @@ _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 _TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER, "complex64": _FLOAT, "complex128": _DOUBLE}
+
+# Dtypes of the sums of products whose algorithm is kept, and the most multiplications of one that is short.
+_SHORT, _MOST_SHORT = ("float32", "float64"), 2**30
 
 # cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
@@ -115,6 +119,7 @@ class Cublas(Rung):
             problem.m, problem.n, problem.k, *lds, out.ld, dtype_name(problem.input_dtype), dtype_name(problem.dtype),
             alpha.item(), int(problem.accumulate), self.uses_tf32, by_columns,
         )  # fmt: skip
+        gemm = gemm._replace(alignment=min(a.alignment, b.alignment, out.alignment))
         if product.batch:
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
         a_place, b_place = places
@@ -166,6 +171,8 @@ class Gemm(NamedTuple):
         Of a batch; 0: there is none.
     steps : (int, int, int)
         Distances of the matrices of a batch, in elements: of A, of B and of the output.
+    alignment : int
+        Bytes of which all addresses are multiples.
     """
 
     m: int
@@ -182,6 +189,7 @@ class Gemm(NamedTuple):
     by_columns: tuple[bool, bool] = (False, False)
     products: int = 0
     steps: tuple[int, int, int] = (0, 0, 0)
+    alignment: int = 1
 
     def load(self) -> Routine:
         """Return the routine, which takes the addresses of B, of A and of the output.
@@ -192,16 +200,34 @@ class Gemm(NamedTuple):
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
-        shape = of_b, of_a, self.n, self.m, self.k
+        step_a, step_b, step_c = self.steps
+        if self.is_short and self.dtype in _SHORT:
+            layouts = (
+                Layout(narrow, *self._sides(self.n, self.k, of_b), self.ldb, step_b),
+                Layout(narrow, *self._sides(self.k, self.m, of_a), self.lda, step_a),
+                Layout(wide, self.n, self.m, self.ldc, step_c),
+            )
+            routine = matmul(layouts, (of_b, of_a), (arithmetic, wide), (alpha, beta), self.products, self.alignment)
+            if routine is not None:
+                return routine
+        shape, (b, a, c) = (of_b, of_a, self.n, self.m, self.k), map(Given, range(3))
         if self.products:
-            step_a, step_b, step_c = self.steps
             arguments: tuple[Any, ...] = (
-                *shape, alpha, None, narrow, self.ldb, step_b, None, narrow, self.lda, step_a,
-                beta, None, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
+                *shape, alpha, b, narrow, self.ldb, step_b, a, narrow, self.lda, step_a,
+                beta, c, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
             )  # fmt: skip
             return bind("cublasGemmStridedBatchedEx", "compute the products", arguments)
         arguments = (
-            *shape, alpha, None, narrow, self.ldb, None, narrow, self.lda, beta, None, wide, self.ldc, arithmetic,
+            *shape, alpha, b, narrow, self.ldb, a, narrow, self.lda, beta, c, wide, self.ldc, arithmetic,
             _DEFAULT_ALGORITHM,
         )  # fmt: skip
         return bind("cublasGemmEx", "compute the product", arguments)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the GPU computes it in the time that the host takes for a call, or in less."""
+        return self.m * self.n * self.k * max(self.products, 1) <= _MOST_SHORT
+
+    @staticmethod
+    def _sides(rows: int, columns: int, is_turned: int) -> tuple[int, int]:
+        return (columns, rows) if is_turned else (rows, columns)

@@ -12,7 +12,7 @@ import functools
 
 import numpy as np
 
-from backends.gpu._cuda.launches import Routine
+from backends.gpu._cuda.launches import Given, Routine
 from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._passes.passes import add_pass
@@ -76,7 +76,7 @@ def _load(product: MatrixVector, problem: Problem) -> Routine:
         for factor in (one if problem.alpha is None else problem.alpha, one if problem.accumulate else 0)
     )
     arguments = (
-        _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns, alpha, None, max(ld, rows), None, product.step_x,
-        beta, None, product.step_y,
+        _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns,
+        alpha, Given(0), max(ld, rows), Given(1), product.step_x, beta, Given(2), product.step_y,
     )  # fmt: skip
     return bind(_ROUTINES[dtype_name(problem.dtype)], "compute the product", arguments)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._base.rung import Rung
-from backends.gpu._cuda.launches import Routine
+from backends.gpu._cuda.launches import Given, Routine
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.program import Product, Program
@@ -107,7 +107,8 @@ class _Call(NamedTuple):
     def load(self) -> Routine:
         """Return the routine, which takes the addresses of the operands and of the output."""
         alpha, beta = (np.array([x], self.dtype) for x in (1, self.accumulate))
-        arguments = (*self.sizes, alpha, *(x for ld in self.lds for x in (None, ld)), beta, None, self.ld)
+        operands = (x for number, ld in enumerate(self.lds) for x in (Given(number), ld))
+        arguments = (*self.sizes, alpha, *operands, beta, Given(len(self.lds)), self.ld)
         return bind(self.name, "compute a triangle", arguments)
 
 
