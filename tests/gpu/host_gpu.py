@@ -38,6 +38,7 @@ _DTYPES = {
     5: "complex128",
 }  # of library_types.h
 _Dimensions = ctypes.c_uint * 3
+_KEPT: list[Any] = []  # functions that programs of earlier tests may call
 
 
 class Named(Array):
@@ -197,6 +198,7 @@ class HostGpu(Cupy):
                     return 1
 
             self._callbacks[name] = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * count)(call)
+            _KEPT.append(self._callbacks[name])
         return ctypes.cast(self._callbacks[name], ctypes.c_void_p).value or 0
 
     # The driver
