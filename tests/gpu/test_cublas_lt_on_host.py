@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.gpu.libraries import _cublas_lt, cublas
+from backends.gpu.libraries import _cublas_lt
 from harness import gemm
 from harness.dtypes import named_dtype
 from harness.errors import HarnessError
@@ -21,6 +21,7 @@ class Lt:
 
     def __init__(self, gpu: Any) -> None:
         self.gpu, self.kept, self.asked, self.status, self.count = gpu, dict[int, Any](), list[Any](), 0, 1
+        self.workspace = 0
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * 16)(self.multiply)
 
     def _keep(self, place: Any, **fields: Any) -> int:
@@ -46,7 +47,7 @@ class Lt:
         *_, preference, most, found, count = given
         assert most == 1
         self.asked.append(vars(self.kept[preference.value]))
-        found._obj[0], count._obj.value = 4321, self.count
+        found._obj[0], found._obj[8], count._obj.value = 4321, self.workspace, self.count
         return self.status
 
     def multiply(self, handle, desc, alpha, a, of_a, b, of_b, beta, c, of_c, d, of_d, algo, work, size, stream) -> int:
@@ -107,7 +108,7 @@ def test_it_is_told_how_matrices_lie(dtype, columns, batch, gpu, lt):
                 gpu.launches.clear()
                 assert np.array_equal(gemm(*given, dtype=wide, backend="gpu-cublas").get(), expected)
                 assert gpu.launches[-1] == ("lt", 6)
-    assert all(asked["at1"] == 0 for asked in lt.asked), "it has no work memory"
+    assert all(asked["at1"] == 1 << 25 for asked in lt.asked), "as cuBLAS asks, whose choice it is to be"
     assert gpu.contexts == []
 
 
@@ -121,10 +122,9 @@ def test_addresses_are_as_aligned_as_it_is_told(gpu, lt):
         }
 
 
-@pytest.mark.parametrize("reason", ("none found", "refused", "long", "not installed"))
+@pytest.mark.parametrize("reason", ("none found", "refused", "work memory", "not installed"))
 def test_what_it_does_not_take_goes_to_the_other_routine(reason, gpu, lt, monkeypatch):
-    if reason == "long":
-        monkeypatch.setattr(cublas, "_MOST_SHORT", 0)
+    lt.workspace = 4096 if reason == "work memory" else 0
     if reason == "not installed":
         monkeypatch.setattr(_cublas_lt, "library", lambda: None)
     lt.status, lt.count = 15 if reason == "refused" else 0, 0 if reason == "none found" else 1

@@ -1,4 +1,6 @@
-"""cublasLt: products whose algorithm is chosen once, and not in each call, which takes cuBLAS longer than the launch.
+"""cublasLt: products whose algorithm is chosen once, and not in each call.
+
+It is the one that cuBLAS chooses itself. Those that need work memory are left to cuBLAS, which has some.
 
 Source: cuBLAS, cublasLtMatmulAlgoGetHeuristic and cublasLtMatmul.
 """
@@ -20,7 +22,8 @@ from backends.gpu.libraries._cublas import check
 _TRANSPOSE_A, _TRANSPOSE_B = 3, 4  # of cublasLtMatmulDescAttributes_t
 _BATCH_COUNT, _BATCH_STEP = 5, 6  # of cublasLtMatrixLayoutAttribute_t
 _MOST_WORKSPACE, _ALIGNMENTS = 1, (5, 6, 7, 8)  # of cublasLtMatmulPreferenceAttributes_t, of A, B, C and D
-_RESULT_WORDS = 12  # of cublasLtMatmulHeuristicResult_t, whose first 8 are the algorithm
+_WORKSPACE = 1 << 25  # bytes that cuBLAS has for itself on a GPU of today
+_RESULT_WORDS, _ALGORITHM_WORDS = 12, 8  # of cublasLtMatmulHeuristicResult_t, in which bytes of work memory are next
 
 _Place = ctypes.c_void_p
 
@@ -43,7 +46,7 @@ def matmul(
     products: int,
     alignment: int,
 ) -> Routine | None:
-    """Return ``D := alpha A B + beta D`` as a routine of the addresses A, B and D; None: there is no way of that kind.
+    """Return ``D := alpha A B + beta D`` as a routine of the addresses A, B and D; None: cuBLAS is to be called.
 
     Parameters
     ----------
@@ -89,7 +92,7 @@ def matmul(
                 put("cublasLtMatrixLayout", matrices[-1], _BATCH_COUNT, ctypes.c_int32(products))
                 put("cublasLtMatrixLayout", matrices[-1], _BATCH_STEP, ctypes.c_int64(layout.step))
         preference = create("cublasLtMatmulPreference")
-        put("cublasLtMatmulPreference", preference, _MOST_WORKSPACE, ctypes.c_size_t(0))
+        put("cublasLtMatmulPreference", preference, _MOST_WORKSPACE, ctypes.c_size_t(_WORKSPACE))
         for attribute in _ALIGNMENTS:
             put("cublasLtMatmulPreference", preference, attribute, ctypes.c_uint32(alignment))
         a, b, d = matrices
@@ -100,7 +103,7 @@ def matmul(
     finally:
         kept = _Kept()
         weakref.finalize(kept, _destroy, lt, made).atexit = False
-    if status or not count.value:
+    if status or not count.value or found[_ALGORITHM_WORDS]:
         return None
     alpha, beta = (int(x.ctypes.data) for x in scalars)
     arguments = (

@@ -41,8 +41,8 @@ _TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER, "complex64": _FLOAT, "complex128": _DOUBLE}
 
-# Dtypes of the sums of products whose algorithm is kept, and the most multiplications of one that is short.
-_SHORT, _MOST_SHORT = ("float32", "float64"), 2**30
+# Dtypes of the sums of products whose algorithm may be kept.
+_KEPT = "float32", "float64"
 
 # cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
@@ -201,7 +201,7 @@ class Gemm(NamedTuple):
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
         step_a, step_b, step_c = self.steps
-        if self.is_short and self.dtype in _SHORT:
+        if self.dtype in _KEPT:
             layouts = (
                 Layout(narrow, *self._sides(self.n, self.k, of_b), self.ldb, step_b),
                 Layout(narrow, *self._sides(self.k, self.m, of_a), self.lda, step_a),
@@ -222,11 +222,6 @@ class Gemm(NamedTuple):
             _DEFAULT_ALGORITHM,
         )  # fmt: skip
         return bind("cublasGemmEx", "compute the product", arguments)
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the GPU computes it in the time that the host takes for a call, or in less."""
-        return self.m * self.n * self.k * max(self.products, 1) <= _MOST_SHORT
 
     @staticmethod
     def _sides(rows: int, columns: int, is_turned: int) -> tuple[int, int]:
