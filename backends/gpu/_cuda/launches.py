@@ -119,6 +119,7 @@ class Launches:
         self._configs = (words * 7 * len(steps))()
         self._values = (words * (_FIRST + _MOST_ADDRESSES))()
         self._list, self._keep = (words * call_list.LIST_WORDS)(), list[Any]()
+        self._address = ctypes.addressof(self._list)
         self._fixed: list[int] = []  # settings of streams and contexts
         self._grids: list[Callable[[Grid], None] | None] = []
         self._checks: list[Callable[[int], None]] = []
@@ -219,14 +220,14 @@ class Launches:
         contexts = self._contexts
         if contexts is None:
             _writers[len(addresses)](self._values, 0, stream, 0, *addresses)
-            status = self._call(ctypes.addressof(self._list))
+            status = self._call(self._address)
         else:
             try:
                 context = contexts.spare.pop()
             except IndexError:  # other threads have them all
                 context = contexts.create()
             _writers[len(addresses)](self._values, 0, stream, context, *addresses)
-            status = self._call(ctypes.addressof(self._list))
+            status = self._call(self._address)
             contexts.spare.append(context)
         if status:
             self._checks[(status >> 32) - 1](status & 0xFFFFFFFF)

@@ -130,19 +130,30 @@ class Packing:
         except IndexError:  # several threads launch it at once, or none has yet
             frame = _Frame(self._index, *self._steps, len(numbers.slots))
         try:
-            frame.launch(numbers, addresses, stream)
+            if frame.only is not None and frame.numbers is numbers and not numbers.maps:
+                frame.only.launch(addresses, stream)
+            else:
+                frame.launch(numbers, addresses, stream)
         finally:
             self._idle.append(frame)
 
 
 class _Frame:
-    """Memory for the arguments of all launches, and what launches them. Not for two threads at once."""
+    """Memory for the arguments of all launches, and what launches them. Not for two threads at once.
+
+    Attributes
+    ----------
+    numbers : Numbers or None
+        Those that were launched last.
+    only : Launches or None
+        What launches all of it, if no library is called by Python.
+    """
 
     def __init__(self, index: int, steps: list[Any], arguments: list[tuple[int, ...]], count: int) -> None:
         self._raw = ctypes.create_string_buffer(_SLOT * count + MAP_ALIGNMENT)
         self._begin = -(-ctypes.addressof(self._raw) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         self._memory = (ctypes.c_uint64 * count).from_address(self._begin)
-        self._numbers: Numbers | None = None
+        self.numbers: Numbers | None = None
         self._encoded: dict[int, int] = {}
         self._keep: list[Any] = []  # modules of kernels
         chains, parts = device.chains_launches(), list[Any]()
@@ -161,17 +172,14 @@ class _Frame:
         for is_called, group in itertools.groupby(parts, lambda part: isinstance(part, functools.partial)):
             for part in group if is_called else (Launches(list(group), self._begin),):
                 self._parts.append(part)
-        self._only = self._parts[0] if len(self._parts) == 1 and isinstance(self._parts[0], Launches) else None
+        self.only = self._parts[0] if len(self._parts) == 1 and isinstance(self._parts[0], Launches) else None
 
     def launch(self, numbers: Numbers, addresses: Sequence[int], stream: int) -> None:
         """Launch every step."""
-        if self._numbers is not numbers:
+        if self.numbers is not numbers:
             self._set(numbers)
         if numbers.maps:
             self._encode(numbers, addresses)
-        if self._only is not None:
-            self._only.launch(addresses, stream)
-            return
         for part in self._parts:
             if isinstance(part, Launches):
                 part.launch(addresses, stream)
@@ -180,7 +188,7 @@ class _Frame:
                 part.func(stream, *[addresses[self._at[slot][0]] + self._at[slot][1] for slot in slots])
 
     def _set(self, numbers: Numbers) -> None:
-        self._memory[:], self._numbers = numbers.slots, numbers
+        self._memory[:], self.numbers = numbers.slots, numbers
         self._at = {slot: (number, offset) for slot, number, offset in numbers.addresses}
         self._encoded.clear()
         grids = iter(numbers.grids)

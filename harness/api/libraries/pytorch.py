@@ -140,15 +140,14 @@ class PyTorch(Library):
         torch = sys.modules["torch"]
         if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - tangents are looked for by `check`
             return None
-        tensor, layouts, pointers = torch.Tensor, list[Hashable](), list[int]()
+        tensor, pointers = torch.Tensor, []
+        layouts: list[Hashable] = []  # `list[Hashable]()` takes 0.7 us
         try:
             for x in arrays:
                 if x.__class__ is not tensor or not x.is_cuda or x.requires_grad or x.is_neg():
                     return None
-                dtype, pointer = x.dtype, x.data_ptr()
-                if dtype.is_complex and x.is_conj():
-                    return None
-                layouts += dtype, x.shape, x.stride(), x.get_device(), pointer % ALIGNMENT == 0
+                pointer = x.data_ptr()
+                layouts += x.dtype, x.shape, x.stride(), x.get_device(), pointer % ALIGNMENT == 0
                 pointers.append(pointer)
         except RuntimeError:  # it has no memory of its own, as one that is sparse
             return None

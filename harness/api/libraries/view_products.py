@@ -23,13 +23,14 @@ _OPTIONS = "semiring", "alpha", "beta", "backend", "threads", "dtype", "triangle
 class _Known(NamedTuple):
     """A product that is computed by addresses: what is remembered, its GPU, and what makes new results, also quickly.
 
-    The quick ones do where that GPU is the current one.
+    The quick ones do where that GPU is the current one. Arrays that are complex may be conjugated lazily.
     """
 
     entry: repeats.Entry
     place: int
     makers: list[Callable[[], Any]]
     quick_makers: list[Callable[[], Any]]
+    is_complex: bool
 
 
 def gemm_of(library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, rest: tuple[Any, ...]) -> Any:
@@ -91,7 +92,8 @@ def _recall(
             repeats.elsewhere.put(of_all, known)
     except TypeError:  # an option is not hashable, which the checks report
         return None
-    if out is not None and repeats.overlaps(known.entry, pointers, pointers[-1]):
+    is_lazy = known.is_complex and any(map(library.is_conjugated, arrays))
+    if is_lazy or (out is not None and repeats.overlaps(known.entry, pointers, pointers[-1])):
         return None
     stream = library.stream_in_force(known.place)
     if stream is not None:
@@ -107,12 +109,14 @@ def _compute(
     entry = known.entry
     if entry.used < count:
         del pointers[entry.used : count]
+    results: list[Any] = []
     if out is None:
-        results = tuple([make() for make in (known.makers if stream is None else known.quick_makers)])
-        pointers += [library.pointer(x) for x in results]
-        entry.repeat.at(pointers, stream)  # type: ignore[union-attr]
-        return results
+        for make in known.makers if stream is None else known.quick_makers:
+            results.append(x := make())
+            pointers.append(library.pointer(x))
     entry.repeat.at(pointers, stream)  # type: ignore[union-attr]
+    if out is None:
+        return tuple(results)
     library.wrote(out)
     return (out,)
 
@@ -125,9 +129,10 @@ def _find(
     if quick is None or (place := quick[0]) is None:
         return None
     addresses, cls = [library.address(x, place) for x in operands], cupy().ndarray
+    is_complex = any(x.dtype.kind == "c" for x in addresses)
     if out is not None:
         entry = repeats.find_at(key, addresses, library.address(out, place), cls)
-        return entry and _Known(entry, place, [], [])
+        return entry and _Known(entry, place, [], [], is_complex)
     views, described = dict(zip("abc", addresses, strict=False)), None
     if rest is not None:
         described = _form(views, dict(zip(_OPTIONS, rest, strict=True)))
@@ -141,7 +146,8 @@ def _find(
         return None
     makers = [library.maker(*x, place, entry.fill) for x in forms]
     quick_makers = [library.quick_maker(*x) for x in forms] if entry.fill is None else []
-    return _Known(entry, place, makers, quick_makers if quick_makers and None not in quick_makers else makers)  # type: ignore[arg-type]
+    are_quick = quick_makers and None not in quick_makers
+    return _Known(entry, place, makers, quick_makers if are_quick else makers, is_complex)  # type: ignore[arg-type]
 
 
 def _argk_into(
