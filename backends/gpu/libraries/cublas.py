@@ -11,9 +11,10 @@
 Other operands are taken as they lie, by rows or by columns.
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
-Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch.
+Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch. Both choose an algorithm in each call,
+which cublasLt spares where it can (`_cublas_lt`).
 
-Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx.
+Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx, cublasLtMatmul.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class Gemm(NamedTuple):
     alignment: int = 1
 
     def load(self) -> Routine:
-        """Return the routine, which takes the addresses of B, of A and of the output.
+        """Return the routine, which takes the addresses of B, of A and of the output, in this order.
 
         cuBLAS is column-major, so it computes ``out^T := b^T a^T``.
         """
