@@ -11,8 +11,8 @@
 Other operands are taken as they lie, by rows or by columns.
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
-Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch. Both choose an algorithm in each call,
-which cublasLt spares where it can (`_cublas_lt`).
+Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch. Both choose an algorithm in each
+call, which cublasLt spares where it can (`_cublas_lt`).
 
 Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx, cublasLtMatmul.
 """
