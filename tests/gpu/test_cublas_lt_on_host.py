@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.gpu.libraries import _cublas_lt
+from backends.gpu.libraries import _cublas_lt, cublas
 from harness import gemm
 from harness.dtypes import named_dtype
 from harness.errors import HarnessError
@@ -122,8 +122,10 @@ def test_addresses_are_as_aligned_as_it_is_told(gpu, lt):
         }
 
 
-@pytest.mark.parametrize("reason", ("none found", "refused", "work memory", "not installed"))
+@pytest.mark.parametrize("reason", ("none found", "refused", "work memory", "long", "not installed"))
 def test_what_it_does_not_take_goes_to_the_other_routine(reason, gpu, lt, monkeypatch):
+    if reason == "long":
+        monkeypatch.setattr(cublas, "_MOST_KEPT", 6**3 - 1)
     lt.workspace = 4096 if reason == "work memory" else 0
     if reason == "not installed":
         monkeypatch.setattr(_cublas_lt, "library", lambda: None)

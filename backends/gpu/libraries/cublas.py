@@ -42,8 +42,9 @@ _TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER, "complex64": _FLOAT, "complex128": _DOUBLE}
 
-# Dtypes of the sums of products whose algorithm may be kept.
-_KEPT = "float32", "float64"
+# Of products whose algorithm may be kept: dtypes of sums, and most multiplications. A GPU of today takes no longer for
+# those than the host takes for the call.
+_KEPT, _MOST_KEPT = ("float32", "float64"), 2**27
 
 # cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
@@ -202,7 +203,7 @@ class Gemm(NamedTuple):
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
         step_a, step_b, step_c = self.steps
-        if self.dtype in _KEPT:
+        if self.dtype in _KEPT and self.m * self.n * self.k * max(self.products, 1) <= _MOST_KEPT:
             layouts = (
                 Layout(narrow, *self._sides(self.n, self.k, of_b), self.ldb, step_b),
                 Layout(narrow, *self._sides(self.k, self.m, of_a), self.lda, step_a),
