@@ -88,12 +88,14 @@ OPEN_TO_TASKS = {"harness.timing.device_clock", "harness.proof.verify"}
 # Who asks the registry for another backend by itself, when it plans; all others are composites, or need none.
 ASKED = "harness.registry"
 MAY_ASK = {"backends.cpu.mixed", "backends.distributed._job.strategy", "backends.gpu._tasks.transfers"}
-# What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
+# What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in. And
+# what launches on a GPU take of the host's compiled code.
 LOADED_BY_NAME = {
     "harness.registry.sources": {"backends"},
     "harness.experiment": {"backends.cpu._ceilings"},
     "harness.catalogue": {"backends", "experiments"},
     "harness.api.argk.numbering": {"backends.cpu._argk.passes"},
+    "backends.gpu._cuda.launches": {"backends.cpu._ir.call_list"},
 }
 # Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.
 FLOORS = {

@@ -125,27 +125,14 @@ def gemm(
                 check_imports("kernels")
                 raise
     elif a.__class__ is not _NUMPY and (library := libraries.library_of(a)) is not None:
-        rest = {
-            "semiring": semiring,
-            "alpha": alpha,
-            "beta": beta,
-            "backend": backend,
-            "threads": threads,
-            "dtype": library.dtype(dtype),
-            "triangle": triangle,
-            "conjugate": conjugate,
-        }
-        if (uncompiled := library.uncompiled()) is not None:
-            return uncompiled(gemm, a, b, c, out=out, **rest)
+        rest = semiring, alpha, beta, backend, threads, library.dtype(dtype), triangle, conjugate
         return view_products.gemm_of(library, gemm, a, b, c, out, rest)
+    options = repeats.options_of_gemm(semiring, alpha, beta, backend, threads, dtype, triangle, conjugate)
+    results = _recall(options, (a, b) if c is None else (a, b, c), out)
+    if results is not None:
+        return results[0]
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     matrices: dict[str, Any] = {"dtype": dtype, "triangle": triangle, "conjugate": conjugate}
-    options = repeats.options_of_gemm(
-        semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads, **matrices
-    )
-    result = _recall(options, tuple(operands.values()), out)
-    if result is not None:
-        return result
     scalars = {"alpha": alpha, "beta": beta}
     try:
         semiring, threads = as_semiring(semiring), check_threads(threads)
@@ -155,16 +142,12 @@ def gemm(
     return _gemm(arguments, out, backend, threads, key, options)
 
 
-def _recall(options: Hashable, operands: tuple[Any, ...], out: Any) -> Any:
-    """Compute a remembered product, and return its result; None: it is not remembered, and nothing was done."""
+def _recall(options: Hashable, operands: tuple[Any, ...], out: Any) -> tuple[Any, ...] | None:
+    """Compute a remembered product, and return its result alone; None: it is not remembered, and nothing was done."""
     kind = operands[0].__class__
     if kind is np.ndarray:
-        results = staged.recall(options, operands, None if out is None else (out,))
-        return results and results[0]
-    if kind not in repeats.classes:
-        return None
-    results = repeats.recall(options, operands, out, kinds.prepared)
-    return results and results[0]
+        return staged.recall(options, operands, None if out is None else (out,))
+    return repeats.recall(options, operands, out, kinds.prepared) if kind in repeats.classes else None
 
 
 def _gemm(

@@ -48,8 +48,9 @@ class Execution(Protocol):
         aligned (to `ALIGNMENT` or not), any values, and no memory in common with out.
         Their GPU is the current one. The function enqueues to its current stream, does not wait, and computes
         everything that depends on values anew. It may be called by several threads at once, and while a graph is
-        captured. If it reads nothing of its arrays but ``data.ptr``, its attribute ``takes_addresses = True`` says so:
-        arrays of other libraries then come as addresses, which is quicker.
+        captured. If it reads nothing of its arrays but where they begin, its attribute ``takes_addresses = True`` says
+        so. Then it has a method ``at(addresses, stream=None)``, which takes a list in the same order, and is quicker:
+        `stream` is the handle of the current stream, if the caller knows it.
         """
         return None
 

@@ -8,11 +8,10 @@ launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from harness.api.arrays import addresses
-from harness.api.libraries.base import Address
 from harness.interface import ALIGNMENT, Repeat
 
 
@@ -34,7 +33,7 @@ class Tape:
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         self._ranges, self._begins = [addresses(x) for x in arrays], [x.data.ptr for x in arrays]
-        self._steps: list[tuple[Repeat, list[tuple[int, int]]]] = []
+        self._steps: list[tuple[Callable[[list[int]], None], list[tuple[int, int]]]] = []
         # then windows of other such arrays are as much aligned as those recorded
         self.is_whole = all(begin % ALIGNMENT == 0 for begin in self._begins)
         self.operations = 0
@@ -43,15 +42,15 @@ class Tape:
         """Add a product of these operands, the output last; None: nothing repeats it."""
         places = [self._place(x.data.ptr) for x in operands]
         if getattr(repeat, "takes_addresses", False) and None not in places:
-            self._steps.append((repeat, places))  # type: ignore[arg-type]
+            self._steps.append((repeat.at, places))  # type: ignore[arg-type,union-attr]
         else:
             self.is_whole = False
 
     def repeat(self, arrays: Sequence[Any]) -> None:
         """Compute all products of other arrays of the same layouts, on the current device."""
         begins = [x.data.ptr for x in arrays]
-        for repeat, places in self._steps:
-            repeat(*[Address(None, (), (), 0, begins[number] + offset) for number, offset in places])
+        for repeat_at, places in self._steps:
+            repeat_at([begins[number] + offset for number, offset in places])
 
     def _place(self, address: int) -> tuple[int, int] | None:
         """Return the number of the array that holds an address, and the byte counted from its first element."""

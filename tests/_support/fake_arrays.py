@@ -222,6 +222,10 @@ class DType:
 
     name: str
 
+    @property
+    def is_complex(self) -> bool:
+        return self.name.startswith("complex")
+
     def __str__(self) -> str:
         return f"torch.{self.name}"
 
@@ -288,7 +292,7 @@ class Torch:
         self.made: list[Tensor] = []
 
     def __getattr__(self, name: str) -> str:
-        if name in {"float32", "float64", "int32"}:
+        if name in {"float32", "float64", "int32", "complex64"}:
             return name
         raise AttributeError(name)
 
@@ -301,6 +305,11 @@ class Torch:
     def empty(self, shape: Iterable[int], dtype: str, device: str) -> Tensor:
         self.made.append(Tensor(np.empty(shape, dtype), int(device.removeprefix("cuda:"))))
         return self.made[-1]
+
+    def full(self, shape: Iterable[int], value: Any, dtype: str, device: str) -> Tensor:
+        made = self.empty(shape, dtype, device)
+        made.values[...] = value
+        return made
 
     def from_dlpack(self, x: Array) -> Tensor:
         return Tensor(x.values, x.device.id)

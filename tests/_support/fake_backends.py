@@ -73,7 +73,11 @@ class Remembering(OnDevice):
             self.repeated.append(plan.problem)
             compute(*(_at(x.data.ptr, *layout) for x, layout in zip(arrays, layouts, strict=True)))
 
-        repeat.takes_addresses = True  # type: ignore[attr-defined]
+        def at(addresses: list[int], stream: int | None = None) -> None:
+            self.repeated.append(plan.problem)
+            compute(*(_at(x, *layout) for x, layout in zip(addresses, layouts, strict=True)))
+
+        repeat.takes_addresses, repeat.at = True, at  # type: ignore[attr-defined]
         return _Repeated(operands, lambda: compute(*(x.values for x in given)), repeat)
 
 

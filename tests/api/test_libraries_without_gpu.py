@@ -12,7 +12,7 @@ from harness.api import libraries
 from harness.api.libraries import gpu as of_gpu
 from harness.api.remembered import repeats
 from tests._support import shelf
-from tests._support.fake_arrays import Array, Cupy, Tensor, Torch, View
+from tests._support.fake_arrays import Array, Cupy, DType, Tensor, Torch, View
 from tests._support.fake_backends import OnDevice
 from tests._support.planted_registry import entry_of, plant_entries
 
@@ -120,20 +120,34 @@ class Repeats(Spy):
     """A product that is remembered, and computed again from addresses alone."""
 
     takes_addresses = True
+    takes = OnDevice.takes | {"batch", "triangle", "complex"}
 
-    def prepare(self, plan, operands):
+    def prepare_argk(self, plan, operands, argk):
+        return self.prepare(plan, operands, argk)
+
+    def prepare(self, plan, operands, *others):
         execution = super().prepare(plan, operands)
         self.prepared += 1
 
-        layouts = [(x.shape, x.strides, x.dtype) for x in (operands.a, operands.b, operands.out)]
+        layouts = [(x.shape, x.strides, x.dtype) for x in (operands.a, operands.b, operands.out, *others)]
 
-        def repeat(*pointers):
+        def at(addresses, stream=None):
             self.where = sys.modules["cupy"].current, sys.modules["cupy"].stream
-            a, b, out = (in_memory(x.data.ptr, *layout) for x, layout in zip(pointers, layouts, strict=True))
-            out[...] = a @ b
+            assert stream in (None, self.where[1])
+            a, b, out, *argk = (in_memory(x, *layout) for x, layout in zip(addresses, layouts, strict=True))
+            if plan.problem.triangle == "d":
+                np.copyto(out, a @ b, where=np.tri(len(out), dtype=bool))
+            else:
+                out[...] = a.astype(out.dtype) @ b.astype(out.dtype)
+            for x in argk:
+                x[...] = 3
 
-        repeat.takes_addresses = self.takes_addresses
+        def repeat(*arrays):
+            at([x.data.ptr for x in arrays])
+
+        repeat.takes_addresses, repeat.at = self.takes_addresses, at
         execution.repeat = lambda: repeat
+        execution.run = lambda: repeat(operands.a, operands.b, operands.out, *others)
         return execution
 
     prepared = 0
@@ -155,6 +169,17 @@ def remembered(monkeypatch, torch):
     repeats.forget()
 
 
+@pytest.fixture
+def cupy_makes(cupy):
+    """Have CuPy make its arrays of the class that it says."""
+
+    def full(shape, value, dtype):
+        made = Tensor(np.full(shape, value, dtype), cupy.current)
+        return libraries.library_of(made).view(made, cupy.current)
+
+    cupy.full, cupy.empty = full, lambda shape, dtype: full(shape, 0, dtype)
+
+
 class TestRemembered:
     """Products of tensors that have been computed before, by addresses."""
 
@@ -173,6 +198,81 @@ class TestRemembered:
                 assert (View.made == before) == (handle == 7 or seed > 0)
         assert cupy.current == cupy.stream == 0
         assert remembered.prepared <= 2  # results of both begin at a multiple of 16 bytes, or not
+
+    @pytest.mark.parametrize(
+        ("shapes", "dtypes", "options"),
+        (
+            (((4, 5), (5, 3)), ("float32", "float32"), {"dtype": "float64"}),
+            (((4, 5), (5, 3)), ("float32", "float32"), {"dtype": DType("float64")}),
+            (((4, 5), (5, 3)), ("int8", "int8"), {"dtype": np.int32}),
+            (((4, 5), (5, 3)), ("float32", "float32"), {"dtype": "float32", "alpha": None}),
+            (((6, 4, 5), (6, 5, 3)), ("float32", "float32"), {}),
+            (((2, 1, 4, 5), (3, 5, 3)), ("float64", "float64"), {}),
+            (((6, 4, 5), (5, 3)), ("float32", "float32"), {"dtype": "float64"}),
+            (((4, 4), (4, 4)), ("float32", "float32"), {"triangle": "d"}),
+        ),
+    )
+    def test_so_does_one_with_a_dtype_of_a_batch_or_for_a_triangle(
+        self, shapes, dtypes, options, remembered, cupy_makes
+    ):
+        for seed in range(4):
+            a, b = (
+                Tensor(numbers(*shape, seed=seed + number).astype(dtype))
+                for number, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
+            )
+            before = View.made
+            got = gemm(a, b, **options)
+            wide = str(options.get("dtype", a.values.dtype)).rpartition(".")[2]
+            want = a.values.astype(np.float64) @ b.values.astype(np.float64)
+            assert np.array_equal(got.values, np.tril(want) if options.get("triangle") else want)
+            assert got.values.dtype == (np.dtype(np.int32) if options.get("dtype") is np.int32 else np.dtype(wide))
+            if seed > 1:  # results of both begin at a multiple of 16 bytes, or not
+                assert View.made == before
+
+    def test_so_does_one_that_says_where_terms_come_from(self, remembered, cupy_makes):
+        for seed in range(4):
+            a, before = Tensor(numbers(4, 4, seed=seed)), View.made
+            product, argk = gemm_argk(a, a, semiring="min_plus")
+            assert np.array_equal(product.values, a.values @ a.values), "as the stand-in repeats it"
+            assert (argk.values == 3).all()
+            assert argk.values.dtype == np.int32
+            if seed > 1:
+                assert View.made == before
+
+    def test_results_are_made_as_compiled_programs_make_theirs_where_their_gpu_is_current(self, remembered, torch):
+        def empty(shape, strides, dtype):
+            made.append((shape, strides, dtype))
+            return Tensor(np.empty(shape, dtype), 0)
+
+        made, a = [], Tensor(numbers(2, 3, 4))
+        guards = types.SimpleNamespace(_empty_strided_cuda=empty)
+        torch._C = types.SimpleNamespace(_dynamo=types.SimpleNamespace(guards=guards))
+        for _ in range(4):
+            assert np.array_equal(gemm(a, a.swapaxes(1, 2)).values, a.values @ a.values.swapaxes(1, 2))
+        assert set(made) == {((2, 3, 3), (9, 3, 1), "float32")}
+        known = len(made)
+        torch.streams[0] = 7
+        gemm(a, a.swapaxes(1, 2))
+        assert len(made) == known, "another stream is entered first"
+
+    def test_lazily_conjugated_tensors_and_those_without_memory_are_not_taken_for_others(self, remembered, monkeypatch):
+        a = Tensor(numbers(4, 4).astype(np.complex64))
+        for _ in range(3):
+            gemm(a, a)
+        other, seen = Tensor(a.values), []
+        other.is_conj = lambda: True
+        other.conj = lambda: seen.append("conj") or Tensor(a.values)
+        gemm(other, a)
+        assert seen == ["conj"]
+        sparse = Tensor(a.values)
+        sparse.layout, sparse.to_dense = "sparse", lambda: a
+
+        def no_memory():
+            raise RuntimeError("no storage")
+
+        sparse.data_ptr = no_memory
+        with pytest.raises(ProblemError, match="dense"):
+            gemm(sparse, a)
 
     def test_so_does_a_further_call_of_the_vector_family(self, remembered, torch):
         for seed in range(3):

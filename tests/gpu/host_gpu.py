@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._cuda import device
+from backends.gpu._cuda import device, launches
 from backends.gpu._program import packed, templates
 from backends.gpu._program.program import Kernel
 from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
-from backends.gpu.libraries import _cublas
+from backends.gpu.libraries import _cublas, _cublas_lt
 from harness.api import arrays
 from harness.dtypes import is_float8, named_dtype
 from harness.tuning.device import MEASURED
@@ -38,6 +38,7 @@ _DTYPES = {
     5: "complex128",
 }  # of library_types.h
 _Dimensions = ctypes.c_uint * 3
+_KEPT: list[Any] = []  # functions that programs of earlier tests may call
 
 
 class Named(Array):
@@ -73,14 +74,17 @@ class HostGpu(Cupy):
         Bytes of each array and each scratch.
     graph : list of (str, int)
         Memory that a captured call has taken from its graph, and has given back.
-    contexts : list
-        Contexts of cuBLAS.
+    contexts : list of int
+        The stream of each context of cuBLAS.
+    raised : list of BaseException
+        What kernels that C called have raised.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.launches, self.compiled, self.allocated = [], set(), []
-        self.graph, self.contexts = [], []
+        self.graph, self.contexts, self.raised = [], [], []
+        self._callbacks: dict[str, Any] = {}
         self._functions: dict[int, Kernel] = {}
         self._kept: dict[int, np.ndarray] = {}
         self._here = threading.local()
@@ -174,62 +178,69 @@ class HostGpu(Cupy):
             said = load(kernel)(grid, block, ctypes.c_size_t(shared), ctypes.c_void_p(parameters))
         assert not said, said
 
-    def chained(self, handle: int, block: tuple[int, ...], parameters: int) -> Any:
-        """Stand for `chained_launch`."""
-        return lambda grid, stream: self._launch(handle, *grid, *block, stream, parameters, 0)
+    def function_of_driver(self, name: str) -> int:
+        """Stand for `function_of_driver`."""
+        return self._address(name, {"cuLaunchKernel": 11, "cuLaunchKernelEx": 4}[name])
+
+    def address(self, routine: str) -> int:
+        """Stand for `_cublas.address`."""
+        return self._address(routine, {"cublasSetStream_v2": 2, "cublasGemmEx": 19}.get(routine, 23))
+
+    def _address(self, name: str, count: int) -> int:
+        """Return the address of a method as a function of C, which returns an int."""
+        if name not in self._callbacks:
+
+            def call(*words: int) -> int:
+                try:
+                    return int(getattr(self, name)(*words) or 0)
+                except BaseException as error:  # noqa: BLE001 - C knows none
+                    self.raised.append(error)
+                    return 1
+
+            self._callbacks[name] = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * count)(call)
+            _KEPT.append(self._callbacks[name])
+        return ctypes.cast(self._callbacks[name], ctypes.c_void_p).value or 0
+
+    # The driver
+
+    def cuLaunchKernel(self, handle: int, *sizes: int) -> None:  # noqa: N802 as CUDA calls it
+        self.cuda.driver.launchKernel(handle, *sizes)
+
+    def cuLaunchKernelEx(self, config: int, handle: int, parameters: int, extra: int) -> None:  # noqa: N802
+        sizes, stream = (ctypes.c_uint * 7).from_address(config), ctypes.c_uint64.from_address(config + 32).value
+        self.cuda.driver.launchKernel(handle, *sizes, stream, parameters, extra)
 
     # cuBLAS
 
     def cublasCreate_v2(self, reference: Any) -> int:  # noqa: N802 as cuBLAS calls it
-        self.contexts.append(reference._obj)
-        reference._obj.value = len(self.contexts)
+        reference._obj.value = len(self.contexts) + 1
+        self.contexts.append(0)  # its stream
         return 0
 
-    def cublasSetStream_v2(self, context: Any, stream: Any) -> int:  # noqa: N802
-        context.stream = stream.value or 0
+    def cublasSetStream_v2(self, context: int, stream: int) -> int:  # noqa: N802
+        self.contexts[context - 1] = stream
         return 0
 
-    def cublasGemmEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
+    def cublasGemmEx(self, context: int, *arguments: int) -> int:  # noqa: N802
         of_b, of_a, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
         kind, of_operands = np.dtype(_DTYPES[wide]), named_dtype(_DTYPES[narrow])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
-        x = _matrix(a.value, m, k, lda, of_operands, of_a).astype(kind)
-        y = _matrix(b.value, k, n, ldb, of_operands, of_b).astype(kind)
-        z = _matrix(c.value, m, n, ldc, kind, 0)
-        self.launches.append(("cublas", context.stream))
+        x = _matrix(a, m, k, lda, of_operands, of_a).astype(kind)
+        y = _matrix(b, k, n, ldb, of_operands, of_b).astype(kind)
+        z = _matrix(c, m, n, ldc, kind, 0)
+        self.launches.append(("cublas", self.contexts[context - 1]))
         z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
-    def cublasGemmStridedBatchedEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
-        (
-            of_b,
-            of_a,
-            n,
-            m,
-            k,
-            alpha,
-            b,
-            narrow,
-            ldb,
-            step_b,
-            a,
-            _,
-            lda,
-            step_a,
-            beta,
-            c,
-            wide,
-            ldc,
-            step_c,
-            count,
-            *_,
-        ) = arguments
+    def cublasGemmStridedBatchedEx(self, context: int, *arguments: int) -> int:  # noqa: N802
+        of_b, of_a, n, m, k, alpha, b, narrow, ldb, step_b, a, _, lda, step_a, *rest = arguments
+        beta, c, wide, ldc, step_c, count, *_ = rest
         kind, of_operands = np.dtype(_DTYPES[wide]), named_dtype(_DTYPES[narrow])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
-        self.launches.append(("cublas", context.stream))
+        self.launches.append(("cublas", self.contexts[context - 1]))
         for i in range(count):
             x, y, z = (
-                _matrix(address.value + i * step.value * of.itemsize, rows, columns, ld, of, turned)
+                _matrix(address + i * ctypes.c_int64(step).value * of.itemsize, rows, columns, ld, of, turned)
                 for address, step, rows, columns, ld, turned, of in (
                     (a, step_a, m, k, lda, of_a, of_operands), (b, step_b, k, n, ldb, of_b, of_operands),
                     (c, step_c, m, n, ldc, 0, kind),
@@ -273,10 +284,12 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(packed, "_functions", {})
     patch.setattr(templates, "_known", {})
     patch.setattr(packed, "load_kernel", gpu.load)
-    patch.setattr(packed, "chained_launch", gpu.chained)
+    patch.setattr(launches, "function_of_driver", gpu.function_of_driver)
     patch.setattr(packed, "compile_together", gpu.compile_together)
     patch.setattr(TensorMap, "encode", _encode)
     patch.setattr(_cublas, "library", lambda: gpu)
+    patch.setattr(_cublas, "address", gpu.address)
+    patch.setattr(_cublas_lt, "library", lambda: None)
     spare: dict[int, list[Any]] = {}
     patch.setattr(_cublas, "spare_contexts", lambda index: spare.setdefault(index, []))
     return gpu

@@ -87,7 +87,7 @@ def _version(number: int) -> tuple[int, int]:
 
 
 def chains_launches() -> bool:
-    """Return whether a kernel of this GPU may begin while the one before it ends (chain.py)."""
+    """Return whether a kernel of this GPU may begin while the one before it ends (launches.py)."""
     return missing(HOPPER) is None
 
 
@@ -200,12 +200,15 @@ def free_memory() -> None:
     cupy().get_default_pinned_memory_pool().free_all_blocks()
 
 
-def current_stream() -> int:
-    """Return the handle of CuPy's current stream, for launches by this thread, which may be its first."""
+def current_stream(handle: int | None = None) -> int:
+    """Return the handle of CuPy's current stream, for launches by this thread, which may be its first.
+
+    It is `handle` if the caller knows it.
+    """
     cuda = cupy().cuda
     if not cuda.driver.ctxGetCurrent():
         cuda.runtime.free(0)  # makes the context of the current GPU this thread's
-    return int(cuda.get_current_stream().ptr)
+    return int(cuda.get_current_stream().ptr) if handle is None else handle
 
 
 def is_capturing(stream: int) -> bool:

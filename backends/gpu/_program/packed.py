@@ -8,14 +8,16 @@ share their `Packing`. Nothing here allocates memory of the GPU, waits, or depen
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 import operator
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
+from backends.gpu._cuda.launches import Launch, Launches, Routine
 from backends.gpu._program.program import Kernel, Place, Program, Step
 from backends.gpu._program.symbols import Symbol
 from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
@@ -23,10 +25,6 @@ from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 _SLOT = 8  # bytes of every argument but a tensor map
 _SCRATCH_ALIGNMENT = 256  # bytes, as of cudaMalloc
 _DIMENSIONS = 3
-
-# Launches a step by a grid on a stream, given by its handle.
-_Launch = Callable[[tuple[int, ...], int], object]
-
 
 # Kernels that are loaded, by the number of their GPU: an object for a kernel is found faster than all of its macros.
 _functions: dict[tuple[int, Kernel], Any] = {}
@@ -132,61 +130,81 @@ class Packing:
         except IndexError:  # several threads launch it at once, or none has yet
             frame = _Frame(self._index, *self._steps, len(numbers.slots))
         try:
-            frame.launch(numbers, addresses, stream)
+            if frame.only is not None and frame.numbers is numbers and not numbers.maps:
+                frame.only.launch(addresses, stream)
+            else:
+                frame.launch(numbers, addresses, stream)
         finally:
             self._idle.append(frame)
 
 
 class _Frame:
-    """Memory for the arguments of all launches, and what launches them. Not for two threads at once."""
+    """Memory for the arguments of all launches, and what launches them. Not for two threads at once.
+
+    Attributes
+    ----------
+    numbers : Numbers or None
+        Those that were launched last.
+    only : Launches or None
+        What launches all of it, if no library is called by Python.
+    """
 
     def __init__(self, index: int, steps: list[Any], arguments: list[tuple[int, ...]], count: int) -> None:
         self._raw = ctypes.create_string_buffer(_SLOT * count + MAP_ALIGNMENT)
         self._begin = -(-ctypes.addressof(self._raw) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         self._memory = (ctypes.c_uint64 * count).from_address(self._begin)
-        self._numbers: Numbers | None = None
+        self.numbers: Numbers | None = None
         self._encoded: dict[int, int] = {}
-        self._keep: list[Any] = []
-        self._launches = [
-            self._bind(index, step, slots, is_first=number == 0)
-            for number, (step, slots) in enumerate(zip(steps, arguments, strict=True))
-        ]
+        self._keep: list[Any] = []  # modules of kernels
+        chains, parts = device.chains_launches(), list[Any]()
+        for number, (step, slots) in enumerate(zip(steps, arguments, strict=True)):
+            if isinstance(step, Kernel):
+                function = _functions[index, step]
+                self._keep.append(function)
+                block = *_three(step.block), step.shared_bytes
+                part: Any = Launch(function.ptr, block, slots, step.is_chained and number > 0 and chains)
+            else:
+                part = step()
+                part = part._replace(slots=slots) if isinstance(part, Routine) else functools.partial(part, slots)
+            parts.append(part)
+        # a library that is called by Python has a place of its own between lists of launches
+        self._parts, self._ends = list[Any](), list[int]()
+        for is_called, group in itertools.groupby(parts, lambda part: isinstance(part, functools.partial)):
+            for part in group if is_called else (Launches(list(group), self._begin),):
+                self._parts.append(part)
+        self.only = self._parts[0] if len(self._parts) == 1 and isinstance(self._parts[0], Launches) else None
 
     def launch(self, numbers: Numbers, addresses: Sequence[int], stream: int) -> None:
         """Launch every step."""
-        memory = self._memory
-        if self._numbers is not numbers:
-            memory[:], self._numbers = numbers.slots, numbers
-            self._encoded.clear()
-        for slot, number, offset in numbers.addresses:
-            memory[slot] = addresses[number] + offset
+        if self.numbers is not numbers:
+            self._set(numbers)
         if numbers.maps:
-            self._encode(numbers.maps)
-        for launch, grid in zip(self._launches, numbers.grids):  # noqa: B905 - strict takes longer
-            launch(grid, stream)
+            self._encode(numbers, addresses)
+        for part in self._parts:
+            if isinstance(part, Launches):
+                part.launch(addresses, stream)
+            else:
+                (slots,) = part.args
+                part.func(stream, *[addresses[self._at[slot][0]] + self._at[slot][1] for slot in slots])
 
-    def _encode(self, maps: tuple[tuple[int, TensorMap, int], ...]) -> None:
+    def _set(self, numbers: Numbers) -> None:
+        self._memory[:], self.numbers = numbers.slots, numbers
+        self._at = {slot: (number, offset) for slot, number, offset in numbers.addresses}
+        self._encoded.clear()
+        grids = iter(numbers.grids)
+        for part in self._parts:
+            own = list(itertools.islice(grids, len(part) if isinstance(part, Launches) else 1))
+            if isinstance(part, Launches):
+                part.set(numbers.addresses, own)
+
+    def _encode(self, numbers: Numbers, addresses: Sequence[int]) -> None:
         """Encode the tensor maps of matrices whose address has changed."""
-        for position, tensor_map, slot in maps:
-            address = self._memory[slot]
+        for position, tensor_map, slot in numbers.maps:
+            number, offset = self._at[slot]
+            address = addresses[number] + offset
             if self._encoded.get(position) != address:
                 tensor_map.encode(address, self._begin + _SLOT * position)
                 self._encoded[position] = address
-
-    def _bind(self, index: int, step: Any, slots: tuple[int, ...], *, is_first: bool) -> _Launch:
-        """Return a function that launches a kernel, or what such a function loads, with the arguments in `slots`."""
-        if not isinstance(step, Kernel):
-            memory, call = self._memory, step()
-            return lambda grid, stream: call(stream, *[memory[slot] for slot in slots])
-        function = _functions[index, step]
-        pointers = (ctypes.c_void_p * len(slots))(*(self._begin + _SLOT * slot for slot in slots))
-        block = *_three(step.block), step.shared_bytes
-        self._keep += function, pointers  # the module, and what `parameters` points to
-        launch_kernel, handle = device.cupy().cuda.driver.launchKernel, function.ptr
-        parameters = ctypes.addressof(pointers)
-        if step.is_chained and not is_first and device.chains_launches():
-            return chained_launch(handle, block, parameters)
-        return lambda grid, stream: launch_kernel(handle, *grid, *block, stream, parameters, 0)
 
 
 class PackedProgram(NamedTuple):

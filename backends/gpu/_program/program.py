@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, Job, as_defines
+from backends.gpu._cuda.launches import Routine
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines, triangle_defines
 from harness.errors import PlanError
 from harness.plan import count_tiles
@@ -239,13 +240,13 @@ class Call(NamedTuple):
     Attributes
     ----------
     load : callable
-        ``load()`` is called before the first launch, on the GPU that computes. It returns ``launch(stream,
-        *addresses)``, with the handle of the stream and an address for each argument, in integers. No two threads call
-        one such function at once.
+        ``load()`` is called before the first launch, on the GPU that computes. It returns a `Routine` of C, or
+        ``launch(stream, *addresses)``, with the handle of the stream and an address for each argument, in integers. No
+        two threads call one such function at once.
     arguments : tuple of Place
     """
 
-    load: Callable[[], Callable[..., object]]
+    load: Callable[[], Routine | Callable[..., object]]
     arguments: tuple[Place, ...]
 
 
@@ -290,7 +291,7 @@ class Program:
         """Add a step; Python integers become 32-bit arguments."""
         self.steps.append(Step.of(kernel, grid, *arguments))
 
-    def call(self, load: Callable[[], Callable[..., object]], *arguments: Place) -> None:
+    def call(self, load: Callable[[], Routine | Callable[..., object]], *arguments: Place) -> None:
         """Add a step that is a library's routine."""
         self.steps.append(Call(load, arguments))
 

@@ -37,26 +37,35 @@ class GpuRepeat:
         of_self: Program | None,
     ) -> None:
         self._programs: list[Program | PackedProgram] = [program] if of_self is None else [program, of_self]
+        # the one that arrays at any addresses have
+        self._only = program if isinstance(program, PackedProgram) and of_self is None else None
         self._shifts, self._itemsizes = shifts, operands.itemsizes
-        self.takes_addresses = operands.are_in_place  # it reads nothing of its arrays but `data.ptr`
         self._place = None if operands.are_in_place else operands.others()
+        self.takes_addresses = operands.are_in_place
 
     def __call__(self, *arrays: Any) -> None:
         """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""
-        placed, stream = None, device.current_stream()
-        if self._place is not None:
-            self._refuse_capture(
-                stream,
-                "rows of an operand or of out are not contiguous",
-                "arrays that are used in place, since a graph keeps no copies",
-                "cupy.ascontiguousarray of each, before the capture",
-            )
-            placed = self._place(arrays)
-            arrays = tuple(placed.buffers.values())
-        addresses = [x.data.ptr for x in arrays]
-        launch_with_scratch(self.packed_for(addresses, stream), addresses, stream, self._shifts)
-        if placed is not None:
-            placed.result()
+        if self._place is None:
+            self.at([x.data.ptr for x in arrays])
+            return
+        self._refuse_capture(
+            device.current_stream(),
+            "rows of an operand or of out are not contiguous",
+            "arrays that are used in place, since a graph keeps no copies",
+            "cupy.ascontiguousarray of each, before the capture",
+        )
+        placed = self._place(arrays)
+        self.at([x.data.ptr for x in placed.buffers.values()])
+        placed.result()
+
+    def at(self, addresses: list[int], stream: int | None = None) -> None:
+        """Compute with arrays that begin there, in the same order; `stream` is the handle of the current one."""
+        handle = device.current_stream(stream)
+        packed = self._only or self.packed_for(addresses, handle)
+        if self._shifts is None and not packed.numbers.scratch_bytes:
+            packed.packing.launch(packed.numbers, addresses, handle)
+        else:
+            launch_with_scratch(packed, addresses, handle, self._shifts)
 
     def packed_for(self, addresses: list[int], stream: int | None = None) -> PackedProgram:
         """Return the program for arrays at these addresses; of a captured `stream` one that has been packed."""
@@ -72,6 +81,8 @@ class GpuRepeat:
                 "call it once before the capture begins, with arrays of which b is a.T, or is not, as here",
             )
         packed = self._programs[number] = PackedProgram.of(program, self._itemsizes)
+        if len(self._programs) == 1:
+            self._only = packed
         return packed
 
     def _refuse_capture(self, stream: int, what: str, expected: str, fix: str) -> None:

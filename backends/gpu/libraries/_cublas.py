@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
-from typing import Any
+
+import numpy as np
 
 from backends.gpu._cuda import device
+from backends.gpu._cuda.launches import CONTEXT, Contexts, Given, Routine, address_of
 from harness.errors import BackendUnavailable, HarnessError
 
 
-def bind(
-    routine: str, action: str, arguments: tuple[Any, ...], addresses: tuple[ctypes.c_void_p, ...]
-) -> Callable[..., None]:
-    """Return ``launch(stream, *values)``, which calls a routine of cuBLAS on a stream of the current GPU.
+def bind(routine: str, action: str, arguments: tuple[int | np.ndarray | Given, ...]) -> Routine:
+    """Return a routine of cuBLAS on the current GPU, as `Program.call` loads it.
 
     Parameters
     ----------
@@ -22,29 +21,19 @@ def bind(
     action : str
         What a HarnessError of the launch says that cuBLAS could not do.
     arguments : tuple
-        Of the routine, but for the context.
-    addresses : tuple of c_void_p
-        Those of `arguments` that a launch sets to `values`, integers.
+        Of the routine, but for the context: integers, arrays for pointers to scalars, and addresses.
     """
-    set_stream, call, queue = library().cublasSetStream_v2, getattr(library(), routine), ctypes.c_void_p()
     spare = spare_contexts(device.current_index())
     if not spare:
         spare.append(_create_context())
+    words = tuple(int(x.ctypes.data) if isinstance(x, np.ndarray) else x for x in arguments)
+    contexts = Contexts(spare, _create_context, address("cublasSetStream_v2"))
+    return Routine(address(routine), (CONTEXT, *words), functools.partial(check, action=action), arguments, contexts)
 
-    def launch(stream: int, *values: int) -> None:
-        queue.value = stream
-        for address, value in zip(addresses, values, strict=True):
-            address.value = value
-        try:
-            context = spare.pop()
-        except IndexError:  # other threads have them all
-            context = _create_context()
-        status = set_stream(context, queue) or call(context, *arguments)
-        spare.append(context)
-        if status:
-            check(status, action)
 
-    return launch
+def address(routine: str) -> int:
+    """Return the address of a routine."""
+    return address_of(library(), routine)
 
 
 @functools.cache
@@ -76,7 +65,7 @@ def missing() -> str | None:
 
 
 @functools.cache
-def spare_contexts(index: int) -> list[ctypes.c_void_p]:
+def spare_contexts(index: int) -> list[int]:
     """Return the contexts of cuBLAS on the GPU `index` that no thread uses now: a context has one stream at a time.
 
     There are never more than threads that have called cuBLAS at once.
@@ -84,11 +73,11 @@ def spare_contexts(index: int) -> list[ctypes.c_void_p]:
     return []
 
 
-def _create_context() -> ctypes.c_void_p:
+def _create_context() -> int:
     """Return a new context on the current GPU."""
     context = ctypes.c_void_p()
     check(library().cublasCreate_v2(ctypes.byref(context)), "begin")
-    return context
+    return context.value or 0
 
 
 def check(status: int, action: str) -> None:

@@ -11,24 +11,25 @@
 Other operands are taken as they lie, by rows or by columns.
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
-Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch.
+Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch. Both choose an algorithm in each
+call, which cublasLt spares where it can (`_cublas_lt`).
 
-Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx.
+Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx, cublasLtMatmul.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from backends.gpu._base.rung import Rung
+from backends.gpu._cuda.launches import Given, Routine
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu.libraries._cublas import bind, missing
+from backends.gpu.libraries._cublas_lt import Layout, matmul
 from harness.dtypes import TABLE, dtype_name, is_exact
 from harness.operands import Operands
 from harness.plan import Plan
@@ -40,6 +41,10 @@ _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 _TYPES = {row.name: row.cublas for row in TABLE.values() if row.cublas >= 0}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER, "complex64": _FLOAT, "complex128": _DOUBLE}
+
+# Of products whose algorithm may be kept: dtypes of sums, and most multiplications. A GPU of today takes no longer for
+# those than the host takes for the call.
+_KEPT, _MOST_KEPT = ("float32", "float64"), 2**27
 
 # cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
@@ -116,9 +121,11 @@ class Cublas(Rung):
             problem.m, problem.n, problem.k, *lds, out.ld, dtype_name(problem.input_dtype), dtype_name(problem.dtype),
             alpha.item(), int(problem.accumulate), self.uses_tf32, by_columns,
         )  # fmt: skip
+        gemm = gemm._replace(alignment=min(a.alignment, b.alignment, out.alignment))
         if product.batch:
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
-        program.call(gemm.load, *places, out.place)
+        a_place, b_place = places
+        program.call(gemm.load, b_place, a_place, out.place)
 
     def _is_one_by_one(self, problem: Problem) -> bool:
         begins = problem.is_complex and (problem.accumulate or problem.k == 0)  # by a launch that knows no batch
@@ -166,6 +173,8 @@ class Gemm(NamedTuple):
         Of a batch; 0: there is none.
     steps : (int, int, int)
         Distances of the matrices of a batch, in elements: of A, of B and of the output.
+    alignment : int
+        Bytes of which all addresses are multiples.
     """
 
     m: int
@@ -182,28 +191,40 @@ class Gemm(NamedTuple):
     by_columns: tuple[bool, bool] = (False, False)
     products: int = 0
     steps: tuple[int, int, int] = (0, 0, 0)
+    alignment: int = 1
 
-    def load(self) -> Callable[..., None]:
-        """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
+    def load(self) -> Routine:
+        """Return the routine, which takes the addresses of B, of A and of the output, in this order.
 
         cuBLAS is column-major, so it computes ``out^T := b^T a^T``.
         """
-        scalars = (np.array([x], self.dtype) for x in (self.alpha, self.beta))
-        alpha, beta = (ctypes.c_char_p(x.tobytes()) for x in scalars)
+        alpha, beta = (np.array([x], self.dtype) for x in (self.alpha, self.beta))
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
-        x, y, z = (ctypes.c_void_p() for _ in range(3))
         of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
-        shape = of_b, of_a, self.n, self.m, self.k
+        step_a, step_b, step_c = self.steps
+        if self.dtype in _KEPT and self.m * self.n * self.k * max(self.products, 1) <= _MOST_KEPT:
+            layouts = (
+                Layout(narrow, *self._sides(self.n, self.k, of_b), self.ldb, step_b),
+                Layout(narrow, *self._sides(self.k, self.m, of_a), self.lda, step_a),
+                Layout(wide, self.n, self.m, self.ldc, step_c),
+            )
+            routine = matmul(layouts, (of_b, of_a), (arithmetic, wide), (alpha, beta), self.products, self.alignment)
+            if routine is not None:
+                return routine
+        shape, (b, a, c) = (of_b, of_a, self.n, self.m, self.k), map(Given, range(3))
         if self.products:
-            step_a, step_b, step_c = map(ctypes.c_longlong, self.steps)
             arguments: tuple[Any, ...] = (
-                *shape, alpha, x, narrow, self.ldb, step_b, y, narrow, self.lda, step_a,
-                beta, z, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
+                *shape, alpha, b, narrow, self.ldb, step_b, a, narrow, self.lda, step_a,
+                beta, c, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
             )  # fmt: skip
-            return bind("cublasGemmStridedBatchedEx", "compute the products", arguments, (y, x, z))
+            return bind("cublasGemmStridedBatchedEx", "compute the products", arguments)
         arguments = (
-            *shape, alpha, x, narrow, self.ldb, y, narrow, self.lda, beta, z, wide, self.ldc, arithmetic,
+            *shape, alpha, b, narrow, self.ldb, a, narrow, self.lda, beta, c, wide, self.ldc, arithmetic,
             _DEFAULT_ALGORITHM,
         )  # fmt: skip
-        return bind("cublasGemmEx", "compute the product", arguments, (y, x, z))
+        return bind("cublasGemmEx", "compute the product", arguments)
+
+    @staticmethod
+    def _sides(rows: int, columns: int, is_turned: int) -> tuple[int, int]:
+        return (columns, rows) if is_turned else (rows, columns)

@@ -8,12 +8,11 @@ Source: cuBLAS, cublasSgemv and cublasDgemv; not cublasGemmEx with n = 1, which 
 
 from __future__ import annotations
 
-import ctypes
 import functools
-from collections.abc import Callable
 
 import numpy as np
 
+from backends.gpu._cuda.launches import Given, Routine
 from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._passes.passes import add_pass
@@ -66,19 +65,18 @@ class CublasMatrixVector(MatrixVectorRung):
             add_pass(program, problem, "fill", count, *y, count, 1)
 
 
-def _load(product: MatrixVector, problem: Problem) -> Callable[..., None]:
-    """Return a function that launches the product: ``launch(stream, matrix, x, y)``, by handle and addresses."""
+def _load(product: MatrixVector, problem: Problem) -> Routine:
+    """Return the routine, which takes the addresses of the matrix, of x and of y."""
     by_rows = product.is_by_rows
     rows, columns = (product.k, product.count) if by_rows else (product.count, product.k)
     ld = product.step_i if by_rows else product.step_p
     one = problem.dtype.type(1)
     alpha, beta = (
-        ctypes.c_char_p(problem.dtype.type(factor).tobytes())
+        np.array([factor], problem.dtype)
         for factor in (one if problem.alpha is None else problem.alpha, one if problem.accumulate else 0)
     )
-    addresses = of_matrix, of_x, of_y = tuple(ctypes.c_void_p() for _ in range(3))
     arguments = (
-        _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns, alpha, of_matrix, max(ld, rows), of_x, product.step_x,
-        beta, of_y, product.step_y,
+        _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns,
+        alpha, Given(0), max(ld, rows), Given(1), product.step_x, beta, Given(2), product.step_y,
     )  # fmt: skip
-    return bind(_ROUTINES[dtype_name(problem.dtype)], "compute the product", arguments, addresses)
+    return bind(_ROUTINES[dtype_name(problem.dtype)], "compute the product", arguments)

@@ -11,14 +11,13 @@ Source: cuBLAS, level 2 and level 3 functions.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backends.gpu._base.rung import Rung
+from backends.gpu._cuda.launches import Given, Routine
 from backends.gpu._program.execution import GpuExecution
 from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.program import Product, Program
@@ -105,13 +104,12 @@ class _Call(NamedTuple):
     dtype: np.dtype[Any]
     accumulate: bool
 
-    def load(self) -> Callable[..., None]:
-        """Return ``launch(stream, *addresses)`` on the current GPU, of the operands and of the output."""
-        alpha, beta = (ctypes.c_char_p(self.dtype.type(x).tobytes()) for x in (1, self.accumulate))
-        *operands, out = (ctypes.c_void_p() for _ in (*self.lds, self.ld))
-        pairs = (x for pair in zip(operands, self.lds, strict=True) for x in pair)
-        arguments = (*self.sizes, alpha, *pairs, beta, out, self.ld)
-        return bind(self.name, "compute a triangle", arguments, (*operands, out))
+    def load(self) -> Routine:
+        """Return the routine, which takes the addresses of the operands and of the output."""
+        alpha, beta = (np.array([x], self.dtype) for x in (1, self.accumulate))
+        operands = (x for number, ld in enumerate(self.lds) for x in (Given(number), ld))
+        arguments = (*self.sizes, alpha, *operands, beta, Given(len(self.lds)), self.ld)
+        return bind(self.name, "compute a triangle", arguments)
 
 
 class _Once(GpuExecution):

@@ -22,28 +22,18 @@ Place = int | None
 _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13
 
 
-class Pointer:
-    """Where an array on a GPU begins: all that a product that is computed by addresses asks of an array of CuPy."""
+class Address:
+    """Where an array on a GPU begins, and how it lies: a remembered product is found by it as by an array of CuPy."""
 
-    __slots__ = ("ptr",)
+    __slots__ = ("device_id", "dtype", "ptr", "shape", "strides")
 
-    def __init__(self, ptr: int) -> None:
-        self.ptr = ptr
+    def __init__(self, dtype: Any, shape: Any, strides: tuple[int, ...], device_id: int, ptr: int) -> None:
+        self.dtype, self.shape, self.strides, self.device_id, self.ptr = dtype, shape, strides, device_id, ptr
 
     @property
     def data(self) -> Self:
         """Return itself, the holder of `ptr`."""
         return self
-
-
-class Address(Pointer):
-    """The same, and how the array lies: what a remembered product is found by, as of an array of CuPy."""
-
-    __slots__ = ("device_id", "dtype", "shape", "strides")
-
-    def __init__(self, dtype: Any, shape: Any, strides: tuple[int, ...], device_id: int, ptr: int) -> None:
-        super().__init__(ptr)
-        self.dtype, self.shape, self.strides, self.device_id = dtype, shape, strides, device_id
 
 
 class Library:
@@ -61,7 +51,7 @@ class Library:
     spelling : tuple of (str, str)
         Patterns of remedies as NumPy and CuPy spell them, and what to write instead.
     has_addresses : bool
-        Whether `address`, `pointer`, `layout` and `maker` are there.
+        Whether `address`, `layouts`, `pointer`, `maker` and `stream_in_force` are there.
     """
 
     spelling: tuple[tuple[str, str], ...] = ()
@@ -105,12 +95,19 @@ class Library:
         """Return where `x`, which lies on the GPU `place`, begins, and how it lies."""
         raise NotImplementedError
 
+    def layouts(self, arrays: Collection[Any]) -> tuple[list[Hashable], list[int]] | None:
+        """Return all of arrays on GPUs that a product depends on, and where each begins.
+
+        None: a view of one must be checked, or it lies on the host.
+        """
+        return None
+
     def pointer(self, x: Any) -> int:
         """Return where `x`, which lies on a GPU, begins."""
         raise NotImplementedError
 
-    def layout(self, x: Any, pointer: int) -> Hashable:
-        """Return all of `x`, which begins there, that a product depends on beside its GPU."""
+    def stream_in_force(self, place: int) -> int | None:
+        """Return the handle of the library's current stream of the GPU `place`, if it is CuPy's as well; else None."""
         raise NotImplementedError
 
     def view(self, x: Any, place: Place) -> Any:
@@ -134,9 +131,13 @@ class Library:
         """Return what makes arrays such as `x`: its namespace of the array API, or the package."""
         return x.__array_namespace__() if hasattr(x, "__array_namespace__") else sys.modules[self.package]
 
-    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Callable[[], Any]:
-        """Return what makes uninitialised arrays of the library on a GPU."""
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int, fill: Any = None) -> Callable[[], Any]:
+        """Return what makes arrays of the library on a GPU, uninitialised or filled with a scalar."""
         raise NotImplementedError
+
+    def quick_maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], Any] | None:
+        """Return what makes uninitialised ones on the current GPU in less time, if there is a way."""
+        return None
 
     def give(self, x: Any, place: Place, namespace: Any) -> Any:
         """Return the result `x`, of NumPy or of CuPy, as an array of that namespace; itself if that reads no DLPack."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.api.libraries import Library
-from harness.api.libraries.base import Pointer
 from harness.api.libraries.gpu import cupy
 from harness.api.libraries.views import by_views
 from harness.api.remembered import repeats
@@ -17,28 +17,43 @@ from harness.problem import CONJUGATES
 
 ARGK = np.dtype(np.int32)  # of the second result of `gemm_argk`
 NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
+_OPTIONS = "semiring", "alpha", "beta", "backend", "threads", "dtype", "triangle", "conjugate"
 
 
-def gemm_of(
-    library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, options: dict[str, Any]
-) -> Any:
-    """Return ``gemm(a, b, c, out=out, **options)``, where a is an array of `library`."""
+class _Known(NamedTuple):
+    """A product that is computed by addresses: what is remembered, its GPU, and what makes new results, also quickly.
+
+    The quick ones do where that GPU is the current one. Arrays that are complex may be conjugated lazily.
+    """
+
+    entry: repeats.Entry
+    place: int
+    makers: list[Callable[[], Any]]
+    quick_makers: list[Callable[[], Any]]
+    is_complex: bool
+
+
+def gemm_of(library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, rest: tuple[Any, ...]) -> Any:
+    """Return ``gemm(a, b, c, out=out, ...)``, where a is an array of `library`.
+
+    `rest` is what `repeats.options_of_gemm` takes, in its order.
+    """
+    uncompiled = library.uncompiled()
+    if uncompiled is not None:
+        return uncompiled(gemm, a, b, c, out=out, **dict(zip(_OPTIONS, rest, strict=True)))
+    results = _recall(library, repeats.options_of_gemm(*rest), (a, b) if c is None else (a, b, c), out, rest)
+    if results is not None:
+        return results[0]
+    options = dict(zip(_OPTIONS, rest, strict=True))
     lazily, asked = [library.is_conjugated(x) for x in (a, b)], options["conjugate"]
     if True in lazily and asked.__class__ is str and asked in CONJUGATES:
         a, b = (x.conj() if is_lazy else x for x, is_lazy in zip((a, b), lazily, strict=True))
         which = "".join(name for name, is_lazy in zip("ab", lazily, strict=True) if is_lazy != (name in asked))
-        options = {**options, "conjugate": which}
-    operands = (a, b) if c is None else (a, b, c)
-    quick = library.quick_place(operands if out is None else (*operands, out))
-    if quick is not None and quick[0] is not None and library.has_addresses:
-        makes_new = not options["triangle"] and options["dtype"] is None
-        results = _recall(library, quick[0], repeats.options_of_gemm(**options), operands, out, 1 if makes_new else 0)
-        if results is not None:
-            return results[0]
-    arrays = dict(zip("abc", operands, strict=False))
+        return gemm_of(library, gemm, a, b, c, out, (*rest[:-1], which))
+    arrays = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     if out is not None:
         arrays["out"] = out
-    return by_views(gemm, library, arrays, options, form=_form, quick=quick)
+    return by_views(gemm, library, arrays, options, form=_form)
 
 
 def argk_of(
@@ -52,71 +67,87 @@ def argk_of(
     """Return ``gemm_argk(a, b, out=out, **options)``, where a or b is an array of `library`."""
     if out is not None:
         return _argk_into(library, gemm_argk, a, b, out, options)
-    quick = library.quick_place((a, b))
-    if quick is not None and quick[0] is not None and library.has_addresses:
-        results = _recall(library, quick[0], repeats.options_of_argk(**options), (a, b), None, len(NAMES))
-        if results is not None:
-            return results
-    return by_views(gemm_argk, library, {"a": a, "b": b}, options, quick=quick)
+    results = _recall(library, repeats.options_of_argk(**options), (a, b), None, None)
+    return by_views(gemm_argk, library, {"a": a, "b": b}, options) if results is None else results
 
 
 def _recall(
-    library: Library, place: int, options: Hashable, operands: tuple[Any, ...], out: Any, count: int
+    library: Library, key: Hashable, operands: tuple[Any, ...], out: Any, rest: tuple[Any, ...] | None
 ) -> tuple[Any, ...] | None:
     """Return the results of a product that is remembered, computed without a view; None: it takes views.
 
-    Without `out` they are `count` new arrays; 0: it takes views.
+    `rest` is that of `gemm_of`, where `gemm` has a new array of the library for its `out`; None: not so.
     """
     arrays = operands if out is None else (*operands, out)
-    pointers = [library.pointer(x) for x in arrays]
+    if not library.has_addresses or (found := library.layouts(arrays)) is None:
+        return None
+    layouts, pointers = found
     try:
-        key = options, len(operands), count, place, *map(library.layout, arrays, pointers)
-        known = repeats.elsewhere.get(key)
+        of_all = key, out is None, *layouts
+        known = repeats.elsewhere.get(of_all)
         if known is None:
-            known = _find(library, place, options, operands, out, count)
+            known = _find(library, key, operands, out, rest)
             if known is None:
                 return None
-            repeats.elsewhere.put(key, known)
+            repeats.elsewhere.put(of_all, known)
     except TypeError:  # an option is not hashable, which the checks report
         return None
-    entry, makers = known
-    if out is None:
-        results = tuple([make() for make in makers])
-        pointers += [library.pointer(x) for x in results]
-    elif repeats.overlaps(entry, pointers[:-1], pointers[-1]):
+    is_lazy = known.is_complex and any(map(library.is_conjugated, arrays))
+    if is_lazy or (out is not None and repeats.overlaps(known.entry, pointers, pointers[-1])):
         return None
-    else:
-        results = (out,)
-    taken = [Pointer(x) for x in (*pointers[: entry.used], *pointers[len(operands) :])]
-    context = library.in_force(place)
-    if context is None:
-        entry.repeat(*taken)
-    else:
-        with context:
-            entry.repeat(*taken)
-    if out is not None:
-        library.wrote(out)
-    return results
+    stream = library.stream_in_force(known.place)
+    if stream is not None:
+        return _compute(library, known, pointers, len(operands), out, stream)
+    with library.in_force(known.place) or contextlib.nullcontext():
+        return _compute(library, known, pointers, len(operands), out, None)
+
+
+def _compute(
+    library: Library, known: _Known, pointers: list[int], count: int, out: Any, stream: int | None
+) -> tuple[Any, ...]:
+    """Compute in the current stream of CuPy, which is also the library's if `stream` is its handle."""
+    entry = known.entry
+    if entry.used < count:
+        del pointers[entry.used : count]
+    results: list[Any] = []
+    if out is None:
+        for make in known.makers if stream is None else known.quick_makers:
+            results.append(x := make())
+            pointers.append(library.pointer(x))
+    entry.repeat.at(pointers, stream)  # type: ignore[union-attr]
+    if out is None:
+        return tuple(results)
+    library.wrote(out)
+    return (out,)
 
 
 def _find(
-    library: Library, place: int, options: Hashable, operands: tuple[Any, ...], out: Any, count: int
-) -> tuple[Any, list[Callable[[], Any]]] | None:
-    """Return what is remembered of a product by addresses, and what makes new results; None: it takes views."""
-    addresses, cls, makers = [library.address(x, place) for x in operands], cupy().ndarray, []
-    target = None if out is None else library.address(out, place)
-    if out is None:
-        (a, b), dtypes = addresses[:2], (addresses[0].dtype, ARGK)[:count]
-        if not count or len(a.shape) != 2 or len(b.shape) != 2 or a.dtype != b.dtype:
-            return None
-        shape = a.shape[0], b.shape[1]
-        makers = [library.maker(shape, dtype, place) for dtype in dtypes]
-        if count == 1:  # `gemm` has a new array for its `out`
-            target = library.address(makers[0](), place)
-    entry = repeats.find_at(options, addresses, target, cls)
-    if entry is None or (count > 1 and (entry.shape, *entry.dtypes) != (shape, *dtypes)):
+    library: Library, key: Hashable, operands: tuple[Any, ...], out: Any, rest: tuple[Any, ...] | None
+) -> _Known | None:
+    """Return what is remembered of a product by addresses; None: it takes views."""
+    quick = library.quick_place(operands if out is None else (*operands, out))
+    if quick is None or (place := quick[0]) is None:
         return None
-    return entry, makers
+    addresses, cls = [library.address(x, place) for x in operands], cupy().ndarray
+    is_complex = any(x.dtype.kind == "c" for x in addresses)
+    if out is not None:
+        entry = repeats.find_at(key, addresses, library.address(out, place), cls)
+        return entry and _Known(entry, place, [], [], is_complex)
+    views, described = dict(zip("abc", addresses, strict=False)), None
+    if rest is not None:
+        described = _form(views, dict(zip(_OPTIONS, rest, strict=True)))
+    if described is None:
+        entry = repeats.find_at(key, addresses, None, cls)
+        forms = [(entry.shape, dtype) for dtype in entry.dtypes] if entry else []
+    else:
+        entry = repeats.find_at(key, addresses, library.address(library.maker(*described, place)(), place), cls)
+        forms = [described]
+    if entry is None:
+        return None
+    makers = [library.maker(*x, place, entry.fill) for x in forms]
+    quick_makers = [library.quick_maker(*x) for x in forms] if entry.fill is None else []
+    are_quick = quick_makers and None not in quick_makers
+    return _Known(entry, place, makers, quick_makers if are_quick else makers, is_complex)  # type: ignore[arg-type]
 
 
 def _argk_into(
@@ -141,7 +172,7 @@ def _form(views: dict[str, Any], options: dict[str, Any]) -> tuple[tuple[int, ..
     try:
         operands = views.values()
         dtype = options["dtype"] or np.result_type(*[x.dtype for x in operands])
-        batch = () if all(x.ndim == 2 for x in operands) else broadcast(*[x.shape[:-2] for x in operands])
+        batch = () if all(len(x.shape) == 2 for x in operands) else broadcast(*[x.shape[:-2] for x in operands])
         return (*batch, views["a"].shape[-2], views["b"].shape[-1]), np.dtype(dtype)
     except (ValueError, TypeError, IndexError):
         return None

@@ -10,6 +10,7 @@ A product that a CUDA graph is to capture must be remembered already: preparing 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,6 +46,8 @@ class Entry(NamedTuple):
         For each operand, and for `out` last, the bytes that it spans, relative to its first element; empty without out.
     fill : scalar or None
         What a new array holds where the product writes nothing, if there is such a part of it.
+    is_by_address : bool
+        Whether `repeat` takes addresses (`Execution.repeat`).
     """
 
     repeat: Repeat | None
@@ -54,6 +57,7 @@ class Entry(NamedTuple):
     dtypes: tuple[np.dtype[Any], ...]
     ranges: tuple[tuple[int, int], ...]
     fill: Any
+    is_by_address: bool = False
 
 
 _entries = Recent[Entry](lambda: MOST)
@@ -69,7 +73,6 @@ classes: set[type] = set()
 
 
 def options_of_gemm(
-    *,
     semiring: Any,
     alpha: Scalar,
     beta: Scalar,
@@ -81,16 +84,15 @@ def options_of_gemm(
 ) -> Hashable:
     """Return the options of a call of `gemm` as a part of a key; None if a scalar is no number, which checks report."""
     try:
-        scalars = _exactly(alpha), _exactly(beta)
+        scalars = (None, None) if alpha is beta is None else (_exactly(alpha), _exactly(beta))
     except Exception:  # noqa: BLE001 whatever an object of another library raises
         return None
-    of_matrices = dtype, triangle, conjugate
-    return "gemm", semiring, scalars, backend, threads, threads.__class__, of_matrices, arithmetic.is_native()
+    return "gemm", semiring, scalars, backend, threads, threads.__class__, dtype, triangle, conjugate, _is_native()
 
 
 def options_of_argk(*, semiring: Any, backend: str, threads: Any) -> Hashable:
     """Return the options of a call of `gemm_argk` as a part of a key."""
-    return "gemm_argk", semiring, backend, threads, threads.__class__, arithmetic.is_native()
+    return "gemm_argk", semiring, backend, threads, threads.__class__, _is_native()
 
 
 def recall(
@@ -117,8 +119,10 @@ def recall(
     ProblemError
         If the call is captured, and takes copies that the graph would not keep.
     """
+    arrays = operands if out is None else (*operands, out)
     try:
-        entry = _entries.get(_key(options, operands, out))
+        key, pointers = _key(options, arrays, out is None)
+        entry = _entries.get(key)
     except (TypeError, AttributeError):  # no key at all, which the checks report
         return None
     if entry is None:
@@ -126,9 +130,9 @@ def recall(
         if entry is None:
             return None
     if entry.arrays.is_in_force():
-        return _compute(entry, options, operands, out)
+        return _compute(entry, options, operands, out, pointers)
     with entry.arrays.in_force():
-        return _compute(entry, options, operands, out)
+        return _compute(entry, options, operands, out, pointers)
 
 
 def find_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -> Entry | None:
@@ -145,11 +149,9 @@ def find_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -> 
     cls : type
         Of the arrays that it is remembered for.
     """
-    of_out = None if out is None else _layout_at(out, cls)
-    entry = _entries.get((options, *[_layout_at(x, cls) for x in operands], of_out))
-    if entry is None or not getattr(entry.repeat, "takes_addresses", False):
-        return None
-    return entry if out is not None or entry.fill is None else None
+    arrays = operands if out is None else (*operands, out)
+    entry = _entries.get(_key(options, arrays, out is None, cls)[0])
+    return entry if entry is not None and entry.is_by_address and entry.repeat is not None else None
 
 
 def remember(
@@ -178,10 +180,12 @@ def remember(
     ranges = tuple([span(x.shape, x.strides, x.itemsize) for x in spanned])
     fill = problem.semiring.zero(problem.dtype) if has_triangle else None
     dtypes = tuple([x.dtype for x in results])
-    entry = Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges, fill)
+    is_by_address, used = getattr(repeat, "takes_addresses", False), 3 if problem.accumulate else 2
+    entry = Entry(repeat, used, arrays, results[0].shape, dtypes, ranges, fill, is_by_address)
+    in_place = operands if is_aside or out is None else (*operands, out)
     try:
-        _entries.put(_key(options, operands, None if is_aside else out), entry)
-        if is_aside and _entries.get(key := _key(options, operands, out)) is None:
+        _entries.put(_key(options, in_place, in_place is operands)[0], entry)
+        if is_aside and _entries.get(key := _key(options, (*operands, out), False)[0]) is None:
             _entries.put(key, entry._replace(repeat=None))
     except TypeError:  # an option is not hashable
         return None
@@ -196,13 +200,16 @@ def forget() -> None:
     elsewhere.clear()
 
 
-def _compute(entry: Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:
+def _compute(
+    entry: Entry, options: Hashable, operands: Sequence[Any], out: Any, pointers: list[int]
+) -> tuple[Any, ...] | None:
     """Compute on the current device; return None if only products with another `out` are remembered."""
     if out is None:
         results = tuple([entry.arrays.empty(entry.shape, dtype) for dtype in entry.dtypes])
+        pointers += [x.data.ptr for x in results]
         if entry.fill is not None:
             results[0].fill(entry.fill)
-    elif overlaps(entry, [x.data.ptr for x in operands], out.data.ptr):
+    elif overlaps(entry, pointers, pointers[-1]):
         entry.arrays.refuse_capture("out shares memory with an operand", "give an out with memory of its own")
         aside = recall(options, operands)
         if aside is not None:
@@ -210,39 +217,58 @@ def _compute(entry: Entry, options: Hashable, operands: Sequence[Any], out: Any)
         return aside and (out,)
     else:
         results = (out,)
-    if entry.repeat is None:
+    repeat, used = entry.repeat, entry.used
+    if repeat is None:
         return None
-    entry.repeat(*operands[: entry.used], *results)
+    if entry.is_by_address:
+        if used < len(operands):
+            del pointers[used : len(operands)]
+        repeat.at(pointers)  # type: ignore[attr-defined]
+    else:
+        repeat(*operands[:used], *results)
     return results
 
 
 def overlaps(entry: Entry, operands: Sequence[int], out: int) -> bool:
-    """Return whether arrays at these addresses share memory with `out`."""
+    """Return whether arrays that begin at `operands` share memory with an `out` that begins there."""
     low, high = entry.ranges[-1]
     begin, end = out + low, out + high
-    for address, (low, high) in zip(operands, entry.ranges, strict=False):
+    for address, (low, high) in zip(operands, entry.ranges[:-1]):  # noqa: B905 - strict takes longer
         if address + low < end and begin < address + high:
             return True
     return False
 
 
-def _key(options: Hashable, operands: Sequence[Any], out: Any) -> Hashable:
-    return options, *map(layout, operands), None if out is None else layout(out)
+def _key(options: Hashable, arrays: Sequence[Any], is_new: bool, cls: type | None = None) -> tuple[Hashable, list[int]]:
+    """Return what a product is remembered by, and where its arrays begin: the operands, and `out` unless it is new.
+
+    With `cls` they are addresses, in place of arrays of that class.
+    """
+    key, pointers = [options, is_new], []
+    for x in arrays:
+        data = x.data
+        pointer = data.ptr
+        key += cls or x.__class__, x.dtype, x.shape, x.strides, data.device_id, pointer % ALIGNMENT == 0
+        pointers.append(pointer)
+    return tuple(key), pointers
 
 
 def _exactly(x: Scalar) -> Hashable:
     """Return a scalar as a part of a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if x is None:
         return None
+    if x.__class__ is float:
+        return _of_float(x)
+    if x.__class__ is int:
+        return x
     scalar = np.asarray(x)
     if scalar.ndim or scalar.dtype.kind not in KINDS:
         raise TypeError
     return scalar.dtype.str, scalar.tobytes()
 
 
-def _layout_at(x: Any, cls: type) -> Hashable:
-    """Return the `layout` of an array of class `cls` at an address."""
-    return cls, x.dtype, x.shape, x.strides, x.device_id, x.ptr % ALIGNMENT == 0
+_is_native = arithmetic.is_native
+_of_float = struct.Struct("d").pack
 
 
 def layout(x: Any) -> Hashable:
