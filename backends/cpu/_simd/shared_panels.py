@@ -36,7 +36,6 @@ from backends.cpu._threads import pool_symbols
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, store, yield_thread
 from backends.cpu._threads.claims import claim, first_part, new_claims, next_run
 from backends.cpu._threads.pool import for_each
-from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import word_at, words_at
 from harness.operands import data_address
 from harness.tuning import simd_parts as tuning_parts
@@ -285,7 +284,6 @@ def _build_packed_parts() -> Run:
     return functools.partial(compiled_for_python(run, releases_gil=True), compute)
 
 
-@inlined
 def _await(progress: int, ends: int, group: int) -> None:
     """Return when all slabs of a group are packed: those that are not are being packed by other threads."""
     looks, packed = 0, progress + _GROUP_BYTES * group + _PACKED
