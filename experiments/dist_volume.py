@@ -14,7 +14,7 @@ from experiments._parts.ranks import COUNT_TASK, or_absent
 from harness.analysis import rates
 from harness.analysis.findings.sentences import Finding, Measure, Value, exactly
 from harness.analysis.ranks.model import FROM_ROOT
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.store.store import Cell
@@ -33,16 +33,8 @@ SHARING = ("copy", "staged")
 
 def count_cases(n: int, counts: Iterable[int], variants: tuple[dict[str, object], ...], **axes: object) -> list[Case]:
     """Return a case for each number of ranks, with one contender that computes on all grids."""
-    problem = Problem(n, n, n).to_json()
-    sizes = {name: problem[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    return [
-        Case(
-            {**sizes, "ranks": ranks, **axes},
-            (Contender("every grid", {"ranks": ranks, "variants": variants}, task=COUNT_TASK),),
-            {"problem": problem, "seed": 1},
-        )
-        for ranks in counts
-    ]
+    every = {p: Contender("every grid", {"ranks": p, "variants": variants}, task=COUNT_TASK) for p in counts}
+    return [product_case(Problem(n, n, n), [counter], ranks=ranks, **axes) for ranks, counter in every.items()]
 
 
 def gpu_cases(preset: str, machine: Machine) -> list[Case]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from harness.analysis import rates
 from harness.analysis.findings.sentences import FIRST, PART, Finding, Value, exactly
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, Json
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, Json, backend_contender
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.store.store import Cell
@@ -120,10 +120,12 @@ def _min_plus(n: int, dtype: str, machine: Machine) -> Case:
 def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Problem]) -> Case:
     """Return the case whose contenders are numbers of threads, each with its product."""
     contenders = tuple(
-        Contender(
-            f"{axes['method']}, {threads} thread{'s' * (threads > 1)}",
-            {"backend": method.backend, "parameters": method.parameters, "problem": product.to_json()},
-            threads,
+        backend_contender(
+            method.backend,
+            label=f"{axes['method']}, {threads} thread{'s' * (threads > 1)}",
+            threads=threads,
+            problem=product,
+            **method.parameters,
         )
         for threads, product in problems.items()
     )
