@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,19 +18,14 @@ from harness.errors import Declined
 from harness.plan import Plan
 from harness.problem import Problem
 
-ROWS_AT_A_TIME = 512  # are drawn: bounds the memory that it takes
-
 
 def draw(share: Share, seed: int) -> None:
     """Fill the pieces of A and B of a rank."""
     for name in "ab":
         piece, place = share.pieces[name], share.layout(name)[share.rank]
         library = _library(piece)
-        columns = library.arange(place.column, place.column_end, dtype="int64")[None, :]
-        for begin in range(0, piece.shape[0], ROWS_AT_A_TIME):
-            part = piece[begin : begin + ROWS_AT_A_TIME]
-            rows = library.arange(place.row + begin, place.row + begin + part.shape[0], dtype="int64")[:, None]
-            part[...] = positional.values(seed, name, rows, columns, lambda x: x.astype("float64"))
+        positions = functools.partial(library.arange, dtype="int64")
+        positional.fill(piece, seed, name, positions, lambda x: x.astype("float64"), place.row, place.column)
         _finish(library)
 
 
