@@ -10,8 +10,8 @@ import numpy as np
 from harness.analysis import peaks, rates, read_rates, rivals, shares
 from harness.analysis.findings import regret
 from harness.experiment import NARROW_PEAK, Json
-from harness.report.figures.chart import Axis, Look, Point, Rule, Series, exact
-from harness.stats.statistics import Interval
+from harness.report.figures.chart import Axis, Look, Point, Rule, Series
+from harness.stats.statistics import Interval, exact
 from harness.store.store import Cell
 
 LOG_SCALE = ", log scale"
