@@ -11,7 +11,8 @@ import numpy as np
 from backends.distributed._job.execution import RanksExecution
 from experiments._parts import positional
 from experiments._parts.drawn_task import Crossing, DrawnTask, within
-from experiments._parts.ranks_task import RanksTask, StageClock, strategy_and_plan
+from experiments._parts.ranks_task import RanksTask, strategy_and_plan
+from experiments._parts.stages_clock import StagesClock
 from harness.distributed.grid import Decomposition
 from harness.distributed.share import Share
 from harness.errors import Declined
@@ -99,7 +100,7 @@ class DrawnRanks(RanksTask, DrawnTask):
         RanksTask.__init__(self, plan, ranks, sizes)
         DrawnTask.__init__(self, plan.problem, RanksDevices(ranks), seed)
 
-    def clock(self) -> StageClock:
+    def clock(self) -> StagesClock:
         return RanksTask.clock(self)
 
     def facts(self) -> dict[str, Any]:

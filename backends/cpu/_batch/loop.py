@@ -16,12 +16,11 @@ import functools
 from collections.abc import Callable
 
 from backends.cpu._batch.tiles import compute_tiles
+from backends.cpu._compile.pieces import compiled_for_threads
 from backends.cpu._ir.call_by_address import call
-from backends.cpu._ir.integers import compiled_for_c
 from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.part import Part
 from backends.cpu._simd.run_parts import OPERANDS, PACKED, SCRATCH, part_at, read_row
-from backends.cpu._threads import pool_symbols
 from backends.cpu._threads.atomics import add
 from backends.cpu._threads.pool import for_each
 from backends.cpu._vector.code import Builder, Value
@@ -98,6 +97,4 @@ def build_shared() -> Callable[..., None]:
         taken = 0
         for_each(take, on_stack((row, facts, addresses, size, taken)), threads)
 
-    pool_symbols.start()
-    (take,) = compiled_for_c(take_products)
-    return functools.partial(compiled_for_python(compute, releases_gil=True), take)
+    return compiled_for_threads(take_products, compute)

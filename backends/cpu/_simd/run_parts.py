@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from backends.cpu._compile.pieces import compiled_for_threads
 from backends.cpu._ir.call_by_address import call
-from backends.cpu._ir.integers import compiled_for_c
 from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.numpy_object import data_of, fields_of
 from backends.cpu._simd.part import Part
-from backends.cpu._threads import pool_symbols
 from backends.cpu._threads.claims import claim, first_part, next_run
 from backends.cpu._threads.pool import for_each
 from backends.cpu._vector import code as v
@@ -91,6 +90,4 @@ def build_run_parts() -> Callable[[np.ndarray, np.ndarray, int, int], None]:
         number = next_run(of_claims, parts)
         for_each(compute, on_stack((address, row_bytes, parts, of_claims, number, threads, size)), threads)
 
-    pool_symbols.start()
-    (compute,) = compiled_for_c(compute_parts)
-    return functools.partial(compiled_for_python(run_parts, releases_gil=True), compute)
+    return compiled_for_threads(compute_parts, run_parts)

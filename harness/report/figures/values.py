@@ -68,7 +68,7 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     if value in FACTS:
         stored = shares.share(cell) if value == "share" else cell.facts.get(value)
         fact = FACTS[value][1] * float(math.nan if stored is None else stored)
-        return Interval(fact, fact, fact)
+        return exact(fact)
     if value in SHARES:
         return SHARES[value](cell, cells) or NO_VALUE
     reference = rates.reference_of(cell, cells)
