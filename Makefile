@@ -55,7 +55,15 @@ endef
 
 EMPTY :=
 COMMA := ,
-EXTRAS_HERE = $(subst $(EMPTY) $(EMPTY),$(COMMA),$(strip $(CUPY) $(EXTRA_OF_MPI)))
+
+# What this machine needs, and the extra $(1), which gives $(2). $(3): how to leave it out.
+define INSTALL
+@$(MEND)
+@echo "installing into $(VENV)$(if $(2),$(COMMA) with the $(2)) (once$(if $(3),; $(3) leaves these out)) ..."
+$(ONE_MPI)
+@$(PIP) --editable '.$(patsubst %,[%],$(subst $(EMPTY) $(EMPTY),$(COMMA),$(strip $(1) $(CUPY) $(EXTRA_OF_MPI))))'
+@rm -f $(VENV)/.default-* $(@:$(WANTED)=*) && touch $@ $(INSTALLED)
+endef
 
 # pip takes an extra that does not exist with a warning, and goes on.
 KNOWN   := $(shell sed -n '/^\[project.optional-dependencies\]/,/^\[project.scripts\]/s/^\([a-z0-9-]*\) = .*/\1/p' pyproject.toml)
@@ -219,25 +227,13 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 .NOTPARALLEL:
 
 $(INSTALLED): | $(RUN) $(GIVEN)
-	@$(MEND)
-	@echo "installing into $(VENV) (once) ..."
-	$(ONE_MPI)
-	@$(PIP) --editable '.$(EXTRAS_HERE:%=[%])'
-	@rm -f $(VENV)/.default-* && touch $@
+	$(call INSTALL)
 
 $(WITH_DEV): | $(RUN) $(GIVEN)
-	@$(MEND)
-	@echo "installing into $(VENV), with the development tools (once) ..."
-	$(ONE_MPI)
-	@$(PIP) --editable '.[$(DEV)$(EXTRAS_HERE:%=,%)]'
-	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
+	$(call INSTALL,$(DEV),development tools)
 
 $(VENV)/.peers-$(WANTED): | $(RUN) $(GIVEN)
-	@$(MEND)
-	@echo "installing into $(VENV), with the libraries to compare with (once; PEERS= leaves these out) ..."
-	$(ONE_MPI)
-	@$(PIP) --editable '.[$(PEERS)$(EXTRAS_HERE:%=,%)]'
-	@rm -f $(VENV)/.default-* $(VENV)/.peers-* && touch $@ $(INSTALLED)
+	$(call INSTALL,$(PEERS),libraries to compare with,PEERS=)
 
 $(WITH_DOCS): | $(INSTALLED)
 	@echo "installing what makes the site (once) ..."

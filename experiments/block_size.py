@@ -7,11 +7,12 @@ from typing import Any
 from experiments._parts import roofs
 from experiments.ladder import peak_case
 from harness.analysis import rates
-from harness.analysis.findings.sentences import LEAST, PART, Finding, Value, exactly
+from harness.analysis.findings.sentences import LEAST, PART, Finding, Value
 from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Budget, Case, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 # Sweeps: backend, and the block sizes that take the value.
@@ -80,7 +81,7 @@ def chosen(cells: list[Cell], options: Json) -> Finding | None:
         model = next(filter(is_model, done), None)
         if model is not None and len(done) > 1:
             worst, best = done[0], done[-1]
-            values.append(Value(exactly(100 * model.rate / best.rate), (model,), place=sweep))
+            values.append(Value(exact(100 * model.rate / best.rate), (model,), place=sweep))
             judged += [(cell, best) for cell in (model, worst) if cell is not best]
             costs.append((best.rate / worst.rate, sweep))
     if not values:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from experiments._parts.gpu import VENDOR, gpu_case
 from harness.analysis import rates
-from harness.analysis.findings.sentences import FIRST, LOSS, Finding, Value, exactly
+from harness.analysis.findings.sentences import FIRST, LOSS, Finding, Value
 from harness.experiment import COLD, HOT, Budget, Case, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "mkl", "simd")]
@@ -29,11 +30,11 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 def cold(cells: list[Cell], options: Json) -> Finding | None:
     """Return the part of its rate that the subject loses to cold caches on the host, from the smallest size on."""
-    timed = [c for c in rates.contenders(cells) if c.is_ok and rates.axis(c, "backend") == options["subject"]]
+    timed = [c for c in rates.timed(cells) if rates.axis(c, "backend") == options["subject"]]
     own = {(c.axes.get("series", HOT), _product(c)): c for c in timed if not rates.is_on_device(c)}
     pairs = [(cell, own.get((HOT, product))) for (series, product), cell in own.items() if series == COLD]
     values = [
-        Value(exactly(max(0.0, 100 * (1 - cell.rate / hot.rate))), (cell, hot), rates.size(cell))
+        Value(exact(max(0.0, 100 * (1 - cell.rate / hot.rate))), (cell, hot), rates.size(cell))
         for cell, hot in sorted(pairs, key=lambda pair: rates.axis(pair[0], "n"))
         if hot is not None
     ]

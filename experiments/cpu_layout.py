@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
 
 from experiments._parts.call_task import GEMM, NUMPY, contender
 from experiments._parts.peers import ONE, SUBJECT, thread_counts
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, needs_many_cores, product_case
+from harness.experiment import (
+    Budget,
+    Case,
+    Contender,
+    Experiment,
+    Figure,
+    Goal,
+    backend_contender,
+    needs_many_cores,
+    product_case,
+)
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -36,9 +45,7 @@ OF_PRESET = {"smoke": list(ORDERS)[:2], "quick": [x for x in ORDERS if x != "C b
 
 def in_order(backend: str, order: str, n: int) -> Contender:
     """Return the contender that multiplies matrices in one order."""
-    problem = Problem(n, n, n, layout=ORDERS[order])
-    arguments: dict[str, Any] = {"backend": backend, "parameters": {}, "problem": problem.to_json()}
-    return Contender(order, arguments)
+    return backend_contender(backend, label=order, problem=Problem(n, n, n, layout=ORDERS[order]))
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from experiments._parts.gpu import best_of_gpu
 from experiments._parts.ranks import one_process
 from harness.analysis import ranks, rates
-from harness.analysis.findings.sentences import PART, Finding, Measure, Value, exactly
+from harness.analysis.findings.sentences import PART, Finding, Measure, Value
 from harness.analysis.ranks import projection
 from harness.distributed.links import LINKS
 from harness.experiment import Budget, Case, Experiment, Figure, Json, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 SIZES = {"smoke": 256, "quick": 1024, "full": 4096}
@@ -40,7 +41,7 @@ IS_NEAR = Measure("is", "are", f"within {ranks.TOLERANCE:.0f} % of the measured 
 
 def projected(cells: list[Cell], options: Json) -> Finding | None:
     """Return which part of their speed the most ranks keep by the model, in cubes and in rows."""
-    local = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    local = rates.timed(cells)
     if not local:
         return None
     cell = local[-1]
@@ -48,7 +49,7 @@ def projected(cells: list[Cell], options: Json) -> Finding | None:
     forms = {"3-D grid": projection.THREE, "1-D grid": projection.ONE}
     last = {name: projection.efficiencies(cell, form, n, *constants)[-1] for name, form in forms.items()}
     count, _ = last["3-D grid"]
-    cube, rows = (Value(exactly(share), place=f"{name}, n={n}") for name, (_, share) in last.items())
+    cube, rows = (Value(exact(share), place=f"{name}, n={n}") for name, (_, share) in last.items())
     return Finding(f"By a model, each of {count:,} ranks", PART, [cube], "its speed alone", others={"in rows": [rows]})
 
 
@@ -57,7 +58,7 @@ def near(cells: list[Cell], options: Json) -> Finding | None:
     errors, unsteady = ranks.model_errors(cells), ranks.unsteadiness(cells)
     within = sum(abs(error) <= ranks.TOLERANCE for _, error in errors)
     note = "" if unsteady is None else f"One rank alone differs by up to {unsteady:.0f} % between cases"
-    values = [Value(exactly(within), words=str(within))]
+    values = [Value(exact(within), words=str(within))]
     return Finding("The model", IS_NEAR, values, f"{len(errors)} points", note=note) if errors else None
 
 

@@ -12,11 +12,12 @@ from experiments._parts.gpu import DEVICE
 from experiments._parts.gpu_ranks import ENGINES, base_of
 from experiments._parts.ranks import COUNT_TASK, or_absent
 from harness.analysis import rates
-from harness.analysis.findings.sentences import Finding, Measure, Value, exactly
+from harness.analysis.findings.sentences import Finding, Measure, Value
 from harness.analysis.ranks.model import FROM_ROOT
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 # Sides that most of the ranks divide.
@@ -33,16 +34,8 @@ SHARING = ("copy", "staged")
 
 def count_cases(n: int, counts: Iterable[int], variants: tuple[dict[str, object], ...], **axes: object) -> list[Case]:
     """Return a case for each number of ranks, with one contender that computes on all grids."""
-    problem = Problem(n, n, n).to_json()
-    sizes = {name: problem[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    return [
-        Case(
-            {**sizes, "ranks": ranks, **axes},
-            (Contender("every grid", {"ranks": ranks, "variants": variants}, task=COUNT_TASK),),
-            {"problem": problem, "seed": 1},
-        )
-        for ranks in counts
-    ]
+    every = {p: Contender("every grid", {"ranks": p, "variants": variants}, task=COUNT_TASK) for p in counts}
+    return [product_case(Problem(n, n, n), [counter], ranks=ranks, **axes) for ranks, counter in every.items()]
 
 
 def gpu_cases(preset: str, machine: Machine) -> list[Case]:
@@ -74,9 +67,9 @@ COUNTED = {
 
 def counted(cells: list[Cell], options: Json) -> Finding | None:
     """Return what was counted over the lower bound, and how many counts equal the formula."""
-    what, done = options["counts"], [cell for cell in rates.contenders(cells) if cell.is_ok]
+    what, done = options["counts"], rates.timed(cells)
     counts = [count for cell in done for count in cell.facts.get("grids") or () if count[f"formula_{what}"]]
-    values = [Value(exactly(c[what] / c[f"bound_{what}"]), place=_grid(c)) for c in counts if c[f"bound_{what}"]]
+    values = [Value(exact(c[what] / c[f"bound_{what}"]), place=_grid(c)) for c in counts if c[f"bound_{what}"]]
     equal = sum(count[what] == count[f"formula_{what}"] for count in counts)
     note = f"{equal} of {len(counts)} counts equal the formula"
     return Finding("A rank", COUNTED[what], values, note=note) if values else None

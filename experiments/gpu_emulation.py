@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments._parts.emulation_task import DRAWS
 from experiments._parts.gpu import DEVICE, VENDOR, or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -26,24 +26,20 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 def _case(n: int, family: str, dtype: str) -> Case:
     problem = Problem(n, n, n, dtype=dtype)
     contenders = [
-        _contender(VENDOR, VENDOR),
-        _contender(SUBJECT, SUBJECT),
-        _contender(f"{SUBJECT}, by statistics", SUBJECT, gate="statistic"),
+        backend_contender(VENDOR, task=TASK),
+        backend_contender(SUBJECT, task=TASK),
+        backend_contender(SUBJECT, label=f"{SUBJECT}, by statistics", task=TASK, gate="statistic"),
     ]
     if problem.is_complex:
-        contenders.append(_contender("gpu-four-m", "gpu-four-m"))
+        contenders.append(backend_contender("gpu-four-m", task=TASK))
     else:
         emulated = {"backend": VENDOR, "parameters": {}, "is_vendors_emulation": True}
         contenders += [
-            _contender(f"{SUBJECT}, 15 moduli", SUBJECT, moduli=15),
+            backend_contender(SUBJECT, label=f"{SUBJECT}, 15 moduli", task=TASK, moduli=15),
             Contender("cuBLAS's emulation", emulated, task=TASK),
         ]
     axes = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": dtype, "family": family, **DEVICE}
     return Case(axes, tuple(contenders), {"problem": problem.to_json(), "family": family, "seed": 1})
-
-
-def _contender(label: str, backend: str, **parameters: int | str) -> Contender:
-    return Contender(label, {"backend": backend, "parameters": parameters}, task=TASK)
 
 
 EXPERIMENT = Experiment(

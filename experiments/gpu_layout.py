@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -91,13 +90,12 @@ def _called(problem: Problem, form: str, rivals: list[Contender]) -> Case:
 
 def _backend_case(backend: str, n: int) -> Case:
     """Return the case of one backend, its contenders the orders of A and B: NN, TN, NT and TT in words of BLAS."""
-    contenders = []
-    for label, layout in LAYOUTS.items():
-        problem = Problem(n, n, n, KIND["semiring"], KIND["dtype"], layout=layout)
-        arguments: dict[str, Any] = {"backend": backend, "parameters": {}, "problem": problem.to_json()}
-        contenders.append(Contender(label, arguments))
+    contenders = tuple(
+        backend_contender(backend, label=label, problem=Problem(n, n, n, **KIND, layout=layout))
+        for label, layout in LAYOUTS.items()
+    )
     axes = {**dict.fromkeys("mnk", n), **KIND, **DEVICE, "role": "product", "kernel": backend}
-    return Case(axes, tuple(contenders), {"seed": 1})
+    return Case(axes, contenders, {"seed": 1})
 
 
 EXPERIMENT = Experiment(

@@ -64,7 +64,7 @@ GROWS = Measure("has", "have", f"{100 * MOST_OF_ITS_BEST:.0f} % of its best rate
 
 def grows(cells: list[Cell], options: Json) -> Finding | None:
     """Return from which size of whole tiles on the subject has most of its best rate, by problem."""
-    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    own = [cell for cell in rates.timed(cells) if cell.contender == options["subject"]]
     values = []
     for problem, alike in rates.group(own, lambda cell: str(rates.axis(cell, "problem"))).items():
         regular = [(rates.axis(cell, "n"), cell.rate) for cell in alike if cell.axes.get("kind") in REGULAR_KINDS]

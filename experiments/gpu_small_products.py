@@ -6,9 +6,10 @@ from experiments._parts.call_task import CUPY, GEMM, MIN_PLUS, contender
 from experiments._parts.gpu import SUBJECT, VENDOR, gpu_case, or_absent
 from harness.analysis import rates
 from harness.analysis.conditions import is_launch_bound
-from harness.analysis.findings.sentences import Finding, Measure, Value, exactly
+from harness.analysis.findings.sentences import Finding, Measure, Value
 from harness.experiment import Budget, Case, Experiment, Figure, Goal, Json, backend_contender
 from harness.machine import Machine
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 SIZES = {
@@ -51,11 +52,11 @@ BOUND = Measure("takes", "take", "no longer than its launch {}")
 
 def launch_bound(cells: list[Cell], options: Json) -> Finding | None:
     """Return up to which size the subject computes in no more time than the host takes to launch it, by problem."""
-    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    own = [cell for cell in rates.timed(cells) if cell.contender == options["subject"]]
     values = []
     for problem, alike in rates.group(own, lambda cell: str(rates.axis(cell, "problem"))).items():
         most = max((rates.axis(cell, "n") for cell in alike if is_launch_bound(cell)), default=0)
-        values.append(Value(exactly(most), place=problem, words=f"up to n={most}" if most else "at no size"))
+        values.append(Value(exact(most), place=problem, words=f"up to n={most}" if most else "at no size"))
     return Finding(f"A product by {options['subject']}", BOUND, values) if values else None
 
 

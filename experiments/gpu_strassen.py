@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from experiments._parts.gpu import DEVICE, ERROR_TASK, SUBJECT, VENDOR, kind_of_size, or_absent
 from harness.analysis.rates import plural
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -35,11 +35,11 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 def _case(n: int, dtype: str, base: str) -> Case:
     def recursive(levels: int, **options: str) -> Contender:
         words = [plural(levels, "level"), *options.values()]
-        parameters = {"base": base, "crossover": -(-n // 2**levels), **options}
-        return Contender(", ".join(words), {"backend": BACKEND, "parameters": parameters}, task=ERROR_TASK)
+        parameters: dict[str, int | str] = {"base": base, "crossover": -(-n // 2**levels), **options}
+        return backend_contender(BACKEND, label=", ".join(words), task=ERROR_TASK, **parameters)
 
     contenders = (
-        Contender(base, {"backend": base, "parameters": {}}, task=ERROR_TASK),
+        backend_contender(base, task=ERROR_TASK),
         *(recursive(levels) for levels in LEVELS),
         recursive(1, form="classic"),
     )

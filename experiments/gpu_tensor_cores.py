@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments._parts.gpu import DEVICE, SUBJECT, VENDOR, or_absent
 from harness.dtypes import mixed_dtypes
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, backend_contender, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -54,10 +54,7 @@ def _beside(even: int, odd: int, dtype: np.dtype[Any]) -> Case:
     """Return the case whose contenders are products of bytes of the two sizes."""
     sizes = {"even": Problem(even, even, even, dtype="int32", layout=LAYOUTS["int8"], operand_dtype=dtype)}
     sizes["odd"] = dataclasses.replace(sizes["even"], m=odd, n=odd, k=odd)
-    contenders = tuple(
-        Contender(label, {"backend": TENSOR, "parameters": {}, "problem": problem.to_json()})
-        for label, problem in sizes.items()
-    )
+    contenders = tuple(backend_contender(TENSOR, label=label, problem=problem) for label, problem in sizes.items())
     axes = {**dict.fromkeys("mnk", odd), "semiring": "plus_times", "dtype": "int32", "operands": "int8"}
     return Case({**axes, "role": "odd size", **DEVICE}, contenders, {"seed": 1})
 

@@ -12,12 +12,13 @@ from experiments._parts import gpu, roofs
 from experiments.ladder import STEPS
 from harness import registry
 from harness.analysis import peaks, rates
-from harness.analysis.findings.sentences import LEAST, Finding, Measure, Value, exactly
+from harness.analysis.findings.sentences import LEAST, Finding, Measure, Value
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, loads
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 # The peak is timed in turns with the rungs: what slows the core down slows both.
@@ -58,7 +59,7 @@ MOVES = Measure("moves", "move", "{} times the least {over}")
 
 def explained(cells: list[Cell], options: Json) -> Finding | None:
     """Return how many rates loads alone predict, and which one is furthest from its prediction."""
-    ratios = ((model.over_measured(cell, cells), cell) for cell in rates.contenders(cells) if cell.is_ok)
+    ratios = ((model.over_measured(cell, cells), cell) for cell in rates.timed(cells))
     found = [(ratio, cell) for ratio, cell in ratios if ratio is not None]
     if not found:
         return None
@@ -66,7 +67,7 @@ def explained(cells: list[Cell], options: Json) -> Finding | None:
     ratio, cell = max(found, key=lambda entry: abs(math.log(entry[0])))
     note = f"{cell.contender} is furthest off, at {1 / ratio:.2g} of the rate that its loads allow ({rates.size(cell)})"
     judged = [(cell, peaks.peak_of(cell, cells)) for _, cell in found]
-    values = [Value(exactly(near), words=str(near))]
+    values = [Value(exact(near), words=str(near))]
     return Finding("The model of loads", EXPLAINS, values, f"{len(found)} rates", judged=judged, note=note)
 
 
@@ -82,7 +83,7 @@ def over_bound(cells: list[Cell], options: Json) -> Finding | None:
         depth = depth_in(nest, sizes, size, level.capacity, size)
         least = bounds.least_loads(sizes["i"], sizes["j"], sizes["p"], level.capacity / size)
         if depth and least:
-            values.append(Value(exactly(loads(nest, sizes, 1, depth).total / least), place=cell.contender))
+            values.append(Value(exact(loads(nest, sizes, 1, depth).total / least), place=cell.contender))
     return Finding("The best rung", MOVES, values, "of any order of loops into L1", LEAST) if values else None
 
 

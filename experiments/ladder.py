@@ -11,7 +11,7 @@ import itertools
 from experiments._parts.peers import FASTEST, FIRST_LIBRARY_STEP, fastest_libraries
 from harness import registry
 from harness.analysis import rates
-from harness.analysis.findings.sentences import SPEED, Finding, Value, exactly
+from harness.analysis.findings.sentences import SPEED, Finding, Value
 from harness.experiment import (
     NARROW_PEAK,
     PEAK_TASK,
@@ -26,6 +26,7 @@ from harness.experiment import (
 )
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 STEPS = (
@@ -93,13 +94,13 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 def at_a_power_of_two(cells: list[Cell], options: Json) -> Finding | None:
     """Return the rate of the subject where all sizes are a power of two, over that at the size below."""
-    own = [c for c in rates.contenders(cells) if c.is_ok and rates.axis(c, "backend") == options["subject"]]
+    own = [c for c in rates.timed(cells) if rates.axis(c, "backend") == options["subject"]]
     if len(own) < 2:
         return None
     below, at = sorted(own, key=lambda cell: rates.axis(cell, "n"))[-2:]
     judged = [(cell, None) for cell in own]
     who, over = f"{options['subject']} at n={rates.axis(at, 'n')}", f"at n={rates.axis(below, 'n')}"
-    return Finding(who, SPEED, [Value(exactly(at.rate / below.rate))], over, judged=judged)
+    return Finding(who, SPEED, [Value(exact(at.rate / below.rate))], over, judged=judged)
 
 
 DRAWN = {

@@ -59,9 +59,8 @@ def _narrow(name: str, problem: Problem, threads: int) -> Contender:
 
 def _wide(problem: Problem, threads: int) -> Contender:
     """Return the contender that computes a product of the same sizes with wide operands."""
-    product = backend_contender(WIDE, label=f"{WIDE} over {problem.dtype.name}", threads=threads)
-    arguments = {"problem": dataclasses.replace(problem, operand_dtype=None).to_json()}
-    return dataclasses.replace(product, arguments={**product.arguments, **arguments})
+    wide = dataclasses.replace(problem, operand_dtype=None)
+    return backend_contender(WIDE, label=f"{WIDE} over {problem.dtype.name}", threads=threads, problem=wide)
 
 
 EXPERIMENT = Experiment(

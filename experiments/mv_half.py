@@ -100,9 +100,10 @@ def _case(
     full = dataclasses.replace(half, triangle="")
     entries = [(WHOLE_PRODUCT, base, full), *((name, name, half) for name in halves)]
     contenders = tuple(
-        Contender(label, {"backend": name, "parameters": parameters, "problem": problem.to_json()}, threads)
+        backend_contender(
+            name, label=label, threads=threads, problem=problem, **({"base": base} if name in BASED else {})
+        )
         for label, name, problem in entries
-        for parameters in [{"base": base} if name in BASED else {}]
     )
     place = {"semiring": whole.semiring.name, "dtype": whole.dtype.name, "m": whole.m, "n": whole.n, "k": whole.k}
     axes = {**place, "routine": routine, "size": f"{routine}, {whole.m:,} x {max(whole.n, whole.k):,}"}
@@ -117,8 +118,8 @@ def _update(routine: str, dtype: str) -> Case:
     (m, n), triangle, moved = UPDATES[routine]
     problem = Problem(m, n, 1, dtype=dtype, accumulate=True, triangle=triangle)
     copy = Contender("copy", {"size_bytes": moved * UPDATED**2 * problem.dtype.itemsize // 2}, task=BANDWIDTH_TASK)
-    update = backend_contender("gpu-rank-update")
-    update = dataclasses.replace(update, arguments={**update.arguments, "problem": problem.to_json(), "seed": 1})
+    update = backend_contender("gpu-rank-update", problem=problem)
+    update = dataclasses.replace(update, arguments={**update.arguments, "seed": 1})
     axes = {"m": m, "n": n, "k": 1, "semiring": "plus_times", "dtype": dtype, "routine": routine, **DEVICE}
     return Case({**axes, "role": "update"}, (copy, update))
 

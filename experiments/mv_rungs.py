@@ -7,7 +7,7 @@ import itertools
 
 from experiments._parts import vectors
 from experiments._parts.gpu import or_absent
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, backend_contender
 from harness.machine import Machine
 from harness.semiring import as_semiring
 
@@ -59,9 +59,8 @@ def _asked(dtype: str, shape: tuple[int, int], side: str, machine: Machine) -> C
         size = MEDIUM
     if vectors.matrix_bytes(problem) >= BYTES_OF_LARGE:
         size = LARGE
-        tropical = dataclasses.replace(problem, semiring=as_semiring("min_plus")).to_json()
-        arguments = {"backend": vectors.GPU_SUBJECT, "parameters": {}, "problem": tropical}
-        contenders.append(Contender(MIN_PLUS, arguments, task=vectors.TASK))
+        tropical = dataclasses.replace(problem, semiring=as_semiring("min_plus"))
+        contenders.append(backend_contender(vectors.GPU_SUBJECT, label=MIN_PLUS, task=vectors.TASK, problem=tropical))
         contenders.append(Contender("read", task="backends.gpu._tasks.ceilings:read_of"))
     axes = {"side": side, "rows": rows, "columns": columns, "role": "asked", "size": size}
     return vectors.gpu_case(problem, contenders, machine, **axes)

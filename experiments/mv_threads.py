@@ -9,9 +9,10 @@ from __future__ import annotations
 from experiments._parts import vectors
 from experiments._parts.gpu import or_absent
 from harness.analysis import rates
-from harness.analysis.findings.sentences import LEAST, Finding, Measure, Value, exactly
+from harness.analysis.findings.sentences import LEAST, Finding, Measure, Value
 from harness.experiment import Budget, Case, Experiment, Figure, Json
 from harness.machine import Machine
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 # Fewer than four cannot be asked for: the compiler unrolls a loop of one load, and has several in flight again.
@@ -53,10 +54,10 @@ NEEDS = Measure("needs", "need", f"{{}} threads for {100 * KNEE:.0f} % of the be
 def knee(cells: list[Cell], options: Json) -> Finding | None:
     """Return the fewest threads that read at most of the best rate, by contender."""
     values = []
-    for name, own in rates.group((c for c in rates.contenders(cells) if c.is_ok), lambda c: c.contender).items():
+    for name, own in rates.group(rates.timed(cells), lambda c: c.contender).items():
         most = max(cell.rate for cell in own)
         threads = min(rates.axis(cell, options["x"]) for cell in own if cell.rate >= KNEE * most)
-        values += [Value(exactly(threads), place=name, words=f"{threads:,}")] if len(own) > 1 else []
+        values += [Value(exact(threads), place=name, words=f"{threads:,}")] if len(own) > 1 else []
     return Finding("Reading", NEEDS, values, pick=LEAST) if values else None
 
 

@@ -6,9 +6,10 @@ import math
 
 from experiments._parts.gpu import SUBJECT, TRANSFER_TASK, best_of_cpu, gpu_case, or_absent
 from harness.analysis import offload, rates
-from harness.analysis.findings.sentences import PAYS, Finding, Value, exactly
+from harness.analysis.findings.sentences import PAYS, Finding, Value
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, Json
 from harness.machine import Machine
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 SIZES = {
@@ -41,7 +42,7 @@ def overtakes(cells: list[Cell], options: Json) -> Finding | None:
         (
             threshold.contender.replace(", ", " with ", 1),
             Value(
-                exactly(threshold.up_to or math.inf),
+                exact(threshold.up_to or math.inf),
                 place=threshold.problem,
                 words=f"from n={threshold.up_to} on" if threshold.up_to else f"nowhere up to n={threshold.above}",
             ),

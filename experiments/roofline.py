@@ -5,11 +5,12 @@ from __future__ import annotations
 from experiments._parts import gpu, roofs
 from experiments.ladder import peak_case, steps
 from harness.analysis import rates
-from harness.analysis.findings.sentences import FIRST, LEAST, PART, SPEED, Finding, Value, exactly
+from harness.analysis.findings.sentences import FIRST, LEAST, PART, SPEED, Finding, Value
 from harness.analysis.traffic import model
 from harness.experiment import Budget, Case, Experiment, Figure, Json, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 # (m, n, k): few, some and many operations for each byte. Every rung computes the square.
@@ -70,7 +71,7 @@ def saved(cells: list[Cell], options: Json) -> Finding | None:
             continue
         first, bound = known[0]
         of_first, of_subject = (model.bytes_from(cell, cells) for cell in (first, subject))
-        values.append(Value(exactly(subject.rate / first.rate), (subject, first)))
+        values.append(Value(exact(subject.rate / first.rate), (subject, first)))
         names.append((subject.contender, first.contender))
         by_level = {level: of_first[level] / of_subject[level] for level in of_first if level in of_subject}
         back = {bound.level: " (which holds it back)"}
@@ -86,10 +87,10 @@ def saved(cells: list[Cell], options: Json) -> Finding | None:
 
 def of_roof(cells: list[Cell], options: Json) -> Finding | None:
     """Return which part of its roof the fastest kernel of each shape reaches."""
-    products = rates.group((c for c in rates.contenders(cells) if c.is_ok), lambda cell: (cell.case, cell.run)).values()
+    products = rates.group(rates.timed(cells), lambda cell: (cell.case, cell.run)).values()
     fastest = [max(own, key=lambda cell: cell.rate) for own in products]
     values = [
-        Value(exactly(100 * cell.rate / roof.rate), (cell,), place=f"{cell.contender}, {_shape(cell)}, by {roof.bound}")
+        Value(exact(100 * cell.rate / roof.rate), (cell,), place=f"{cell.contender}, {_shape(cell)}, by {roof.bound}")
         for cell in fastest
         if (roof := model.roof_of(cell, cells)) is not None
     ]

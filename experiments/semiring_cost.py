@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from experiments._parts.gpu import SUBJECT as ON_GPU
 from experiments._parts.peers import SUBJECT as ON_CPU
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
@@ -29,8 +27,7 @@ def contender(backend: str, name: str, dtype: str, n: int) -> Contender:
     """Return the contender that multiplies over the semiring: in `dtype` where it is defined there, else in bool."""
     defined = SEMIRINGS[name].unsupported(np.dtype(dtype)) is None
     problem = Problem(n, n, n, name, dtype if defined else "bool")
-    arguments: dict[str, Any] = {"backend": backend, "parameters": {}, "problem": problem.to_json()}
-    return Contender(name if defined else f"{name} (bool)", arguments)
+    return backend_contender(backend, label=name if defined else f"{name} (bool)", problem=problem)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:

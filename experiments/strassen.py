@@ -10,7 +10,7 @@ from __future__ import annotations
 from experiments._parts.gpu import ERROR_TASK
 from harness import registry
 from harness.analysis.rates import plural
-from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -40,17 +40,15 @@ def _case(n: int, dtype: str, threads: int, levels: tuple[int, ...], machine: Ma
     def recursive(count: int, **options: str) -> Contender:
         half = -(-n // 2**count)  # the smallest half after so many levels, where recursion stops
         label = ", ".join([plural(count, "level"), *options.values()])
-        return _contender(label, BACKEND, threads, base=base, crossover=half, **options)
+        parameters: dict[str, int | str] = {"base": base, "crossover": half, **options}
+        return backend_contender(BACKEND, label=label, threads=threads, task=ERROR_TASK, **parameters)
 
-    contenders = (_contender(base, base, threads), *map(recursive, levels), recursive(1, form="classic"))
+    alone = backend_contender(base, threads=threads, task=ERROR_TASK)
+    contenders = (alone, *map(recursive, levels), recursive(1, form="classic"))
     axes = {"m": n, "n": n, "k": n, "dtype": dtype, "semiring": "plus_times"}
     setting = f"{dtype}, {plural(threads, 'thread')}"
     arguments = {"problem": problem.to_json(), "family": FAMILY, "seed": 1}
     return Case({**axes, "setting": setting}, contenders, arguments)
-
-
-def _contender(label: str, backend: str, threads: int, **parameters: int | str) -> Contender:
-    return Contender(label, {"backend": backend, "parameters": parameters}, threads, ERROR_TASK)
 
 
 # What a title calls the recursions.

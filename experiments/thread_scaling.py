@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from harness.analysis import rates
-from harness.analysis.findings.sentences import FIRST, PART, Finding, Value, exactly
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, Goal, Json
+from harness.analysis.findings.sentences import FIRST, PART, Finding, Value
+from harness.experiment import Budget, Case, Experiment, Figure, Goal, Json, backend_contender
 from harness.machine import Machine
 from harness.problem import Problem
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 
@@ -120,10 +121,12 @@ def _min_plus(n: int, dtype: str, machine: Machine) -> Case:
 def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Problem]) -> Case:
     """Return the case whose contenders are numbers of threads, each with its product."""
     contenders = tuple(
-        Contender(
-            f"{axes['method']}, {threads} thread{'s' * (threads > 1)}",
-            {"backend": method.backend, "parameters": method.parameters, "problem": product.to_json()},
-            threads,
+        backend_contender(
+            method.backend,
+            label=f"{axes['method']}, {threads} thread{'s' * (threads > 1)}",
+            threads=threads,
+            problem=product,
+            **method.parameters,
         )
         for threads, product in problems.items()
     )
@@ -132,14 +135,14 @@ def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Proble
 
 def kept(cells: list[Cell], options: Json) -> Finding | None:
     """Return which part of the rate of one thread each of the most threads keeps, of the subject and of others."""
-    own = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    own = rates.timed(cells)
     most = max((cell.threads for cell in own), default=1)
     found: dict[str, list[Value]] = {}
     for work, group in rates.group(own, lambda cell: str(cell.axes.get("work"))).items():
         for method, points in rates.scaling(group).items():
             threads, gain = points[-1]
             if threads == most > 1:
-                found.setdefault(method, []).append(Value(exactly(100 * gain.estimate / most), place=work))
+                found.setdefault(method, []).append(Value(exact(100 * gain.estimate / most), place=work))
     if len(found) < 2:
         return None
     who = options["subject"] if options["subject"] in found else next(iter(found))

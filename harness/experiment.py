@@ -307,14 +307,31 @@ class Experiment:
 
 def product_case(problem: Problem, contenders: list[Contender], *, seed: int = 1, **axes: Any) -> Case:
     """Return the case in which `contenders` compute `problem`, with its sizes, dtype and semiring among the axes."""
+    arguments = {"problem": problem.to_json(), "seed": seed}
+    return Case({**product_axes(problem), **axes}, tuple(contenders), arguments)
+
+
+def product_axes(problem: Problem) -> dict[str, Any]:
+    """Return the sizes, dtype and semiring of a product, as axes of its case."""
     record = problem.to_json()
-    of_problem = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    return Case({**of_problem, **axes}, tuple(contenders), {"problem": record, "seed": seed})
+    return {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
 
 
-def backend_contender(backend: str, *, label: str = "", threads: int = 1, **parameters: int | str) -> Contender:
-    """Return the contender that computes with `backend`, its plan overridden by `parameters`."""
-    return Contender(label or backend, {"backend": backend, "parameters": parameters}, threads)
+def backend_contender(
+    backend: str,
+    *,
+    label: str = "",
+    threads: int = 1,
+    task: str = GEMM_TASK,
+    problem: Problem | None = None,
+    **parameters: int | str,
+) -> Contender:
+    """Return the contender that computes with `backend`, its plan overridden by `parameters`.
+
+    With a `problem` it computes that one, whatever others of its case do.
+    """
+    own = {} if problem is None else {"problem": problem.to_json()}
+    return Contender(label or backend, {"backend": backend, "parameters": parameters, **own}, threads, task)
 
 
 def content_hash(record: Any) -> str:

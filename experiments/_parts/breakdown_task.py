@@ -19,33 +19,17 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
+from experiments._parts.stages_clock import StagesClock
 from harness import machine, registry
 from harness.interface import prepare
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof.verify import verify
-from harness.timing.clock import Action, CpuClock, Sample, timed
+from harness.timing.clock import timed
 
 PAGEABLE, PINNED_BY_A_CALL, PINNED, KEPT = MEMORIES = ("pageable", "pinned by a call", "pinned", "kept")
 _TO_DEVICE, _TO_HOST = 1, 2  # cudaMemcpyKind
-
-
-class StagesClock(CpuClock):
-    """The host's clock, which also reads where the time of the last call went, in ns."""
-
-    def __init__(self, task: BrokenDown) -> None:
-        super().__init__()
-        self._task = task
-
-    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
-        """Time `loops` calls."""
-        sample = super().sample(run, wait, loops)
-        return Sample(sample.ns, {stage: round(1e9 * s, 1) for stage, s in self._task.stages.items()})
-
-    def facts(self) -> dict[str, Any]:
-        """Return its name, and the unit of its readings."""
-        return {**super().facts(), "stages": "ns"}
 
 
 class BrokenDown:
@@ -138,7 +122,7 @@ class BrokenDown:
 
     def clock(self) -> StagesClock:
         """Return the clock of the host, which reads the stages."""
-        return StagesClock(self)
+        return StagesClock(lambda _: self.stages, "ns")
 
     def spoil(self) -> None:
         """Overwrite the last result."""

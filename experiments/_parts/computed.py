@@ -41,6 +41,8 @@ class Computed:
         Returns the clock.
     compiles : bool
         Whether the first call loads or compiles, and is made beforehand.
+    starts_processes : bool
+        Whether it may have processes that live on.
     """
 
     compute: Callable[[], Any]
@@ -50,6 +52,7 @@ class Computed:
     wait: Callable[[], Any] = nothing
     clock: Callable[[], Clock] = CpuClock
     compiles: bool = True
+    starts_processes: bool = False
     result: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:

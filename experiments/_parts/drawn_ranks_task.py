@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,14 +11,13 @@ import numpy as np
 from backends.distributed._job.execution import RanksExecution
 from experiments._parts import positional
 from experiments._parts.drawn_task import Crossing, DrawnTask, within
-from experiments._parts.ranks_task import RanksTask, StageClock, strategy_and_plan
+from experiments._parts.ranks_task import RanksTask, strategy_and_plan
+from experiments._parts.stages_clock import StagesClock
 from harness.distributed.grid import Decomposition
 from harness.distributed.share import Share
 from harness.errors import Declined
 from harness.plan import Plan
 from harness.problem import Problem
-
-ROWS_AT_A_TIME = 512  # are drawn: bounds the memory that it takes
 
 
 def draw(share: Share, seed: int) -> None:
@@ -25,11 +25,8 @@ def draw(share: Share, seed: int) -> None:
     for name in "ab":
         piece, place = share.pieces[name], share.layout(name)[share.rank]
         library = _library(piece)
-        columns = library.arange(place.column, place.column_end, dtype="int64")[None, :]
-        for begin in range(0, piece.shape[0], ROWS_AT_A_TIME):
-            part = piece[begin : begin + ROWS_AT_A_TIME]
-            rows = library.arange(place.row + begin, place.row + begin + part.shape[0], dtype="int64")[:, None]
-            part[...] = positional.values(seed, name, rows, columns, lambda x: x.astype("float64"))
+        positions = functools.partial(library.arange, dtype="int64")
+        positional.fill(piece, seed, name, positions, lambda x: x.astype("float64"), place.row, place.column)
         _finish(library)
 
 
@@ -103,7 +100,7 @@ class DrawnRanks(RanksTask, DrawnTask):
         RanksTask.__init__(self, plan, ranks, sizes)
         DrawnTask.__init__(self, plan.problem, RanksDevices(ranks), seed)
 
-    def clock(self) -> StageClock:
+    def clock(self) -> StagesClock:
         return RanksTask.clock(self)
 
     def facts(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ On processors they send by Gloo, on GPUs, one rank each, by NCCL. Operands come 
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import tempfile
 import traceback
@@ -19,7 +20,6 @@ from experiments._parts.drawn_task import Crossing, within
 from harness.distributed.grid import Grid
 
 STOP_S = 2.0
-ROWS_AT_A_TIME = 512  # are drawn: bounds the memory that it takes
 
 
 class TensorRanks:
@@ -102,11 +102,8 @@ class _Rank:
 
         row, column, height, width = self._place(rows, columns)
         block = torch.empty((height, width), dtype=getattr(torch, dtype), device=self._device)
-        across = torch.arange(column, column + width, device=self._device)[None, :]
-        for begin in range(0, height, ROWS_AT_A_TIME):
-            part = block[begin : begin + ROWS_AT_A_TIME]
-            down = torch.arange(row + begin, row + begin + part.shape[0], device=self._device)[:, None]
-            part.copy_(positional.values(seed, name, down, across, lambda x: x.double()))
+        positions = functools.partial(torch.arange, device=self._device)
+        positional.fill(block, seed, name, positions, lambda x: x.double(), row, column)
         return block
 
     def _place(self, rows: int, columns: int) -> tuple[int, int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments._parts.gpu import DEVICE
 from experiments._parts.ranks import ranks_contender
-from harness.experiment import Case, Contender
+from harness.experiment import Case, Contender, backend_contender, product_axes
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -57,9 +57,7 @@ def fits_gpus(problem: Problem, machine: Machine, ranks: int) -> bool:
 
 def drawn_case(problem: Problem, contenders: list[Contender], **axes: object) -> Case:
     """Return the case of a product whose operands are drawn by whoever computes it."""
-    record = problem.to_json()
-    place = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    return Case({**place, **DEVICE, **axes}, tuple(contenders), {"seed": 1})
+    return Case({**product_axes(problem), **DEVICE, **axes}, tuple(contenders), {"seed": 1})
 
 
 def gpu_link_cases(machine: Machine) -> list[Case]:
@@ -79,5 +77,5 @@ def gpu_link_cases(machine: Machine) -> list[Case]:
 
 def _all_gather(problem: Problem, ranks: int) -> Contender:
     options: dict[str, int | str] = {"base": base_of(problem), "ranks": ranks, "panel": 0, "in_flight": IN_TURN}
-    arguments = {"backend": "dist-1d", "parameters": options, "problem": problem.to_json()}
-    return Contender(f"all-gather, {gpus(ranks)}", arguments, ranks, DRAWN_TASK)
+    label = f"all-gather, {gpus(ranks)}"
+    return backend_contender("dist-1d", label=label, threads=ranks, task=DRAWN_TASK, problem=problem, **options)

@@ -10,29 +10,7 @@ from harness import registry
 from harness.run.task import GemmTask, gemm
 
 
-class KernelTask:
-    """A product by one kernel.
-
-    Parameters
-    ----------
-    task : GemmTask
-        The product; everything but `facts` is its own.
-    kernel : dict
-        What a block of its kernel takes of a multiprocessor.
-    """
-
-    def __init__(self, task: GemmTask, kernel: dict[str, int]) -> None:
-        self._task, self._kernel = task, kernel
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._task, name)
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return the facts of the product, and of its kernel."""
-        return {**self._task.facts(), "kernel": self._kernel}
-
-
-def product(*, backend: str, notes: Mapping[str, str] | None = None, **arguments: Any) -> KernelTask:
+def product(*, backend: str, notes: Mapping[str, str] | None = None, **arguments: Any) -> GemmTask:
     """Prepare a product by a rung of the GPU ladder.
 
     Parameters
@@ -51,4 +29,5 @@ def product(*, backend: str, notes: Mapping[str, str] | None = None, **arguments
         If a parameter is unknown or has no legal value.
     """
     task = gemm(backend=backend, **arguments)
-    return KernelTask(task, occupancy.of_product(registry.find(backend), task.plan))
+    task.known["kernel"] = occupancy.of_product(registry.find(backend), task.plan)
+    return task

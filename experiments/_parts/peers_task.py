@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from experiments._parts.computed import require
+from experiments._parts.computed import Computed, require
 from experiments._parts.dtensor_ranks import TensorRanks
 from experiments._parts.ranks_task import OthersClock
 from harness.distributed.choice.volumes import grids
 from harness.distributed.grid import Grid
-from harness.operands import Operands, poison
+from harness.operands import Operands
 from harness.problem import Problem
 from harness.proof.verify import verify
 from harness.threads import limit
@@ -48,13 +48,13 @@ class Spread:
     def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
         self.problem, self.operands, self.grid = problem, operands, grid
 
-    def multiply(self) -> None:
-        """Compute once, and return when it is done."""
+    def multiply(self) -> Any:
+        """Compute once, and return the result, spread, when it is done."""
         raise NotImplementedError
 
-    def collect(self) -> np.ndarray:
-        """Return the last result as one array."""
-        raise NotImplementedError
+    def collect(self, result: Any) -> np.ndarray:
+        """Return a result as one array."""
+        return np.asarray(result)
 
 
 class SpreadJax(Spread):
@@ -74,11 +74,8 @@ class SpreadJax(Spread):
         self._a, self._b = (jax.device_put(x, blocks) for x in (operands.a, operands.b))
         self._product = jax.jit(lambda a, b: a @ b, out_shardings=blocks)
 
-    def multiply(self) -> None:
-        self._d = self._product(self._a, self._b).block_until_ready()
-
-    def collect(self) -> np.ndarray:
-        return np.asarray(self._d)
+    def multiply(self) -> Any:
+        return self._product(self._a, self._b).block_until_ready()
 
 
 class SpreadDask(Spread):
@@ -95,12 +92,9 @@ class SpreadDask(Spread):
         b = array.from_array(operands.b, chunks=(problem.k, columns))
         self._graph = a @ b
 
-    def multiply(self) -> None:
+    def multiply(self) -> Any:
         with limit(1):  # each of the workers calls a library that has threads of its own
-            self._d = self._graph.compute(scheduler="threads", num_workers=self.grid.size)
-
-    def collect(self) -> np.ndarray:
-        return np.asarray(self._d)
+            return self._graph.compute(scheduler="threads", num_workers=self.grid.size)
 
 
 class SpreadTorch(Spread):
@@ -113,10 +107,10 @@ class SpreadTorch(Spread):
         self._ranks = TensorRanks(grid)
         self._ranks.call_all("hold", operands.a, operands.b)
 
-    def multiply(self) -> None:
-        self._ranks.call_all("multiply")
+    def multiply(self) -> Any:
+        return self._ranks.call_all("multiply")
 
-    def collect(self) -> np.ndarray:
+    def collect(self, result: Any) -> np.ndarray:
         return np.asarray(self._ranks.call_all("collect")[0])
 
 
@@ -126,49 +120,7 @@ SYSTEMS: dict[str, Callable[[Problem, Operands, Grid], Spread]] = {
 }
 
 
-class PeerTask:
-    """A product by another system, timed and proven.
-
-    Parameters
-    ----------
-    made : Spread
-    seed : int
-    """
-
-    starts_processes = True
-
-    def __init__(self, made: Spread, seed: int) -> None:
-        self._made, self._seed = made, seed
-
-    def clock(self) -> OthersClock:
-        """Return the clock of the host."""
-        return OthersClock()
-
-    def run(self) -> None:
-        """Multiply once."""
-        self._made.multiply()
-
-    def wait(self) -> None:
-        """Return: a product has been waited for."""
-
-    def spoil(self) -> None:
-        """Overwrite what was collected last; the spread result is replaced by every call."""
-        poison(self._made.operands.out)
-
-    def verify(self) -> str:
-        """Compare the last result with the definition."""
-        out = self._made.operands.out
-        out[...] = self._made.collect()
-        return verify(self._made.problem, self._made.operands, out, seed=self._seed)
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return the work of one call."""
-        grid, package = str(self._made.grid), self._made.package
-        software = {package: importlib.metadata.version(package)}
-        return {**self._made.problem.work, "plan": {"grid": grid}, "software": software}
-
-
-def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int) -> PeerTask:
+def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int) -> Computed:
     """Prepare a product by the system of `package`, on `threads` ranks, devices or workers.
 
     Raises
@@ -178,7 +130,16 @@ def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int
     """
     require(package)
     decoded = Problem.from_json(dict(problem))
-    return PeerTask(SYSTEMS[package](decoded, Operands.generate(decoded, seed), plane(threads)), seed)
+    operands, grid = Operands.generate(decoded, seed), plane(threads)
+    made = SYSTEMS[package](decoded, operands, grid)
+    software = {package: importlib.metadata.version(package)}
+
+    def check(result: Any) -> str:
+        operands.out[...] = made.collect(result)
+        return verify(decoded, operands, operands.out, seed=seed)
+
+    known = {**decoded.work, "plan": {"grid": str(grid)}, "software": software}
+    return Computed(made.multiply, check, known, clock=OthersClock, compiles=False, starts_processes=True)
 
 
 def plane(ranks: int) -> Grid:

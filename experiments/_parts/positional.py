@@ -14,6 +14,7 @@ import numpy as np
 
 _BITS, _FACTOR, _COLUMNS = 0xFFFFFFFF, 0x45D9F3B, 0x9E3779B1
 _LARGEST_KEY = 0x7FFFFFFF
+AT_ONCE = 1 << 22  # elements of a piece
 
 
 def values(seed: int, name: str, rows: Any, columns: Any, to_float64: Callable[[Any], Any]) -> Any:
@@ -43,6 +44,38 @@ def block(seed: int, name: str, rows: np.ndarray, columns: np.ndarray, dtype: np
     """Return the elements where `rows` and `columns` cross, on the host."""
     drawn = values(seed, name, rows[:, None], columns[None, :], lambda x: x.astype(np.float64))
     return np.asarray(drawn.astype(dtype))
+
+
+def fill(
+    part: Any,
+    seed: int,
+    name: str,
+    positions: Callable[[int, int], Any],
+    to_float64: Callable[[Any], Any],
+    row: int = 0,
+    column: int = 0,
+) -> None:
+    """Fill a part of a matrix where it lies, in pieces, which bounds the memory that it takes.
+
+    Parameters
+    ----------
+    part : (rows, columns) array
+    seed, name, to_float64
+        As in `values`.
+    positions : callable
+        ``positions(begin, end)`` returns those integers as an array where `part` lies.
+    row, column : int
+        The place of the first element of `part` in the matrix.
+    """
+    height, width = part.shape
+    across = max(1, min(width, AT_ONCE))
+    down = max(1, AT_ONCE // across)
+    for top in range(0, height, down):
+        for left in range(0, width, across):
+            piece = part[top : top + down, left : left + across]
+            rows = positions(row + top, row + top + piece.shape[0])
+            columns = positions(column + left, column + left + piece.shape[1])
+            piece[...] = values(seed, name, rows[:, None], columns[None, :], to_float64)
 
 
 def _mixed(x: Any) -> Any:

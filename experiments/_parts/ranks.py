@@ -11,7 +11,7 @@ from harness import registry
 from harness.analysis.ranks.model import BANDWIDTH, BLOCK, FROM_ROOT, LATENCY, REDUCTION, ROOT
 from harness.analysis.rates import LINK
 from harness.errors import Declined
-from harness.experiment import Case, Contender, backend_contender
+from harness.experiment import Case, Contender, backend_contender, product_case
 from harness.problem import Problem
 
 STRATEGIES = ("dist-root", "dist-1d", "dist-2d", "dist-3d")
@@ -47,9 +47,8 @@ def ranks_contender(strategy: str, ranks: int, *, label: str = "", **options: in
         Of its plan; ``rank_threads`` among them counts as threads of the contender.
     """
     threads = ranks * int(options.get("rank_threads", 1))
-    parameters = {"ranks": ranks, **options}
     name = label or f"{strategy}, {ranks} rank{'s' * (ranks > 1)}"
-    return Contender(name, {"backend": strategy, "parameters": parameters}, threads, PRODUCT_TASK)
+    return backend_contender(strategy, label=name, threads=threads, task=PRODUCT_TASK, ranks=ranks, **options)
 
 
 def one_process(threads: int, label: str = ONE_PROCESS) -> Contender:
@@ -102,14 +101,9 @@ def _link_case(
     """Return the case of products by the number of ranks."""
 
     def contender(ranks: int) -> Contender:
-        parameters = {"ranks": ranks, "grid": grid.format(ranks=ranks)}
-        arguments = {
-            "backend": backend,
-            "parameters": parameters,
-            "problem": Problem(*shapes[ranks], semiring).to_json(),
-        }
-        label = f"{measured}, {ranks} rank{'s' * (ranks > 1)}"
-        return Contender(label, arguments, ranks, PRODUCT_TASK)
+        parameters: dict[str, int | str] = {"ranks": ranks, "grid": grid.format(ranks=ranks)}
+        label, problem = f"{measured}, {ranks} rank{'s' * (ranks > 1)}", Problem(*shapes[ranks], semiring)
+        return backend_contender(backend, label=label, threads=ranks, task=PRODUCT_TASK, problem=problem, **parameters)
 
     axes = {"role": LINK, "link": measured, "semiring": semiring, "dtype": "float64"}
     return Case(axes, tuple(map(contender, shapes)), {"seed": 1})
@@ -125,6 +119,4 @@ def or_absent(cases: list[Case], **axes: object) -> list[Case]:
     """Return `cases`; where no rank can be started one small case alone, whose contender then says what is missing."""
     if missing() is None:
         return cases
-    record = Problem(64, 64, 64).to_json()
-    place = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    return [Case({**place, **axes}, (ranks_contender(SUBJECT, 1),), {"problem": record, "seed": 1})]
+    return [product_case(Problem(64, 64, 64), [ranks_contender(SUBJECT, 1)], **axes)]

@@ -8,6 +8,7 @@ from typing import Any
 from backends.distributed._job import jobs
 from backends.distributed._job.execution import RanksExecution
 from backends.distributed._job.strategy import schedule_of
+from experiments._parts.stages_clock import StagesClock
 from harness import machine, registry
 from harness.distributed.choice.volumes import lower_bound
 from harness.distributed.grid import Decomposition
@@ -62,27 +63,6 @@ class OthersClock(CpuClock):
         return Sample(super().sample(run, wait, loops).ns, {})
 
 
-class StageClock:
-    """The host's clock, which also reads where the time of the last call went, in ns: ``"gather A"``, ``"compute"``."""
-
-    def __init__(self, task: RanksTask) -> None:
-        self._task, self._host = task, OthersClock()
-
-    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
-        """Time `loops` calls."""
-        sample = self._host.sample(run, wait, loops)
-        stages = self._task.stages(sample.ns * 1e-9)
-        return Sample(sample.ns, {stage: round(1e9 * seconds, 1) for stage, seconds in stages.items()})
-
-    def flush(self) -> None:
-        """Empty the data caches of all cores that this process may use."""
-        self._host.flush()
-
-    def facts(self) -> dict[str, Any]:
-        """Return its name, and the unit of its readings."""
-        return {**self._host.facts(), "stages": "ns, mean over the ranks"}
-
-
 class RanksTask:
     """What tasks on ranks have in common: a clock that reads stages, and facts of the grid.
 
@@ -98,8 +78,8 @@ class RanksTask:
     def __init__(self, plan: Plan, ranks: RanksExecution, sizes: Decomposition) -> None:
         self.plan, self.ranks, self.sizes, self.schedule = plan, ranks, sizes, schedule_of(plan)
 
-    def clock(self) -> StageClock:
-        return StageClock(self)
+    def clock(self) -> StagesClock:
+        return StagesClock(self.stages, "ns, mean over the ranks")
 
     def stages(self, total_s: float) -> dict[str, float]:
         """Return the seconds of the last call by stage, of `total_s` in all."""

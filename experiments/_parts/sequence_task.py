@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from experiments._parts.computed import Computed, require
 from harness.errors import Declined, VerificationError
 from harness.sequences import forward, viterbi
 
@@ -24,47 +24,6 @@ PACKAGES = {"hmmlearn": "hmmlearn", "hmmlearn, scaled": "hmmlearn", "jax": "jax"
 TOLERANCE = 1e-5  # of a log-likelihood or a score, relative
 
 Model = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-class SequenceTask:
-    """One result of a model of one sequence, a number.
-
-    Parameters
-    ----------
-    model : (initial, transition, emission)
-        Logarithms in float64.
-    what : str
-        ``"forward"`` or ``"viterbi"``.
-    compute : callable
-        Returns the number.
-    project : str
-        Whose function it is, if not this project's.
-    """
-
-    def __init__(self, model: Model, what: str, compute: Callable[[], Any], project: str) -> None:
-        self._model, self._what, self._compute, self._project = model, what, compute, project
-        self.run()  # loads and compiles
-
-    def run(self) -> None:
-        self._value = float(self._compute())
-
-    def wait(self) -> None:
-        """Return: the number is there."""
-
-    def spoil(self) -> None:
-        self._value = np.nan
-
-    def verify(self) -> str:
-        expected = by_definition(*self._model, self._what)
-        if not abs(self._value - expected) <= TOLERANCE * abs(expected):
-            raise VerificationError(f"{self._what} is wrong", expected=f"{expected}", got=f"{self._value}")
-        return f"the {self._what} result with a loop in float64, within a relative {TOLERANCE}"
-
-    def facts(self) -> dict[str, Any]:
-        """Return the work of all steps."""
-        steps, states = self._model[2].shape
-        whose = {"project": self._project} if self._project else {}
-        return {"operations": 2 * (steps - 1) * states**2, "bytes_moved": self._model[2].nbytes, **whose}
 
 
 def by_definition(initial: np.ndarray, transition: np.ndarray, emission: np.ndarray, what: str) -> float:
@@ -85,8 +44,8 @@ def model_of(states: int, steps: int, seed: int) -> Model:
 
 def sequence(
     *, states: int, steps: int, what: str, method: str, threads: int, backend: str = "auto", seed: int = 1
-) -> SequenceTask:
-    """Prepare one.
+) -> Computed:
+    """Prepare one result of a model of one sequence, a number.
 
     Raises
     ------
@@ -94,12 +53,19 @@ def sequence(
         If the package is not installed, or has no such function.
     """
     package = "cupy" if backend.startswith("gpu-") else PACKAGES.get(method, "numpy")
-    if importlib.util.find_spec(package) is None:
-        raise Declined("missing", f"package {package} is not installed: pip install {package}")
+    require(package)
     model = model_of(states, steps, seed)
     made = {"harness": functools.partial(_harness, backend=backend), "numpy": _numpy, "jax": _jax, "torch": _torch}
     compute = made.get(method, _hmmlearn)(model, what, method, threads)
-    return SequenceTask(model, what, compute, "" if method == "harness" else package)
+    known = {"operations": 2 * (steps - 1) * states**2, "bytes_moved": model[2].nbytes}
+
+    def check(value: float) -> str:
+        expected = by_definition(*model, what)
+        if not abs(value - expected) <= TOLERANCE * abs(expected):
+            raise VerificationError(f"{what} is wrong", expected=f"{expected}", got=f"{value}")
+        return f"the {what} result with a loop in float64, within a relative {TOLERANCE}"
+
+    return Computed(lambda: float(compute()), check, known, "" if method == "harness" else package)
 
 
 def _harness(model: Model, what: str, method: str, threads: int, *, backend: str) -> Callable[[], Any]:

@@ -5,6 +5,7 @@ So a matrix that would fit the last cache comes from memory too, and none has to
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,8 +23,6 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.timing.device_clock import CudaEventClock
-
-DRAWN_AT_ONCE = 1 << 26  # elements; an expression of so many integers takes some GB
 
 
 class Copies:
@@ -53,7 +52,8 @@ class Copies:
         first, *others = self._operands
         for name in "ab":
             matrix = getattr(first, name)
-            _draw(matrix, seed, name)
+            positions = functools.partial(device.cupy().arange, dtype=np.int64)
+            positional.fill(matrix, seed, name, positions, lambda x: x.astype(np.float64))
             for other in others:
                 getattr(other, name)[...] = matrix
 
@@ -115,19 +115,3 @@ def product(
         return VectorTask(plan, Copies(chosen, plan), seed)
     except BackendUnavailable as error:
         raise Declined("declined", f"out of memory: {error}") from None
-
-
-def _draw(matrix: Any, seed: int, name: str) -> None:
-    """Fill a matrix on the GPU as `positional.values` has it, a part after the other."""
-    cupy = device.cupy()
-    height, width = matrix.shape
-    across = min(width, DRAWN_AT_ONCE)
-    down = max(1, DRAWN_AT_ONCE // across)
-    for top in range(0, height, down):
-        for left in range(0, width, across):
-            part = matrix[top : top + down, left : left + across]
-            rows, columns = (
-                cupy.arange(begin, begin + size, dtype=np.int64)
-                for begin, size in zip((top, left), part.shape, strict=True)
-            )
-            part[...] = positional.values(seed, name, rows[:, None], columns[None, :], lambda x: x.astype(np.float64))

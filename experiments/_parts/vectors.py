@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments._parts.gpu import DEVICE
 from experiments._parts.ranks import declined_contender
-from harness.experiment import Case, Contender, backend_contender
+from harness.experiment import Case, Contender, backend_contender, product_axes, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -64,7 +64,7 @@ def cpu_case(problem: Problem, machine: Machine, names: Iterable[str] = (*LIBRAR
 
 def gpu_contender(backend: str, label: str = "", **parameters: int | str) -> Contender:
     """Return the contender that computes with `backend` from operands drawn on the GPU."""
-    return Contender(label or backend, {"backend": backend, "parameters": parameters}, task=TASK)
+    return backend_contender(backend, label=label, task=TASK, **parameters)
 
 
 def gpu_case(problem: Problem, contenders: Iterable[Contender], machine: Machine, **axes: Any) -> Case:
@@ -92,7 +92,6 @@ def matrix_bytes(problem: Problem) -> int:
 
 
 def _case(problem: Problem, contenders: list[Contender], *, fits: bool, **axes: Any) -> Case:
-    record = problem.to_json()
-    place = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    arguments = {"problem": record, "seed": 1} if fits else {}
-    return Case({**place, **axes}, tuple(contenders) if fits else out_of_memory(contenders), arguments)
+    if fits:
+        return product_case(problem, contenders, **axes)
+    return Case({**product_axes(problem), **axes}, out_of_memory(contenders))

@@ -130,7 +130,7 @@ def headline(figure: Figure, of: Shown) -> tuple[str, str]:
 
 def _nothing_decided(figure: Figure, of: Shown) -> str:
     if figure.options.get("value") == "share" or figure.kind == "model_error":  # they rest on times, and on no ratios
-        return caveats.nothing_decided(caveats.of_times([cell for cell in rates.contenders(of.cells) if cell.is_ok]))
+        return caveats.nothing_decided(caveats.of_times(rates.timed(of.cells)))
     return caveats.nothing_decided(undecided(figure, of))
 
 
@@ -175,7 +175,7 @@ def is_without_subject(figure: Figure, of: Shown) -> bool:
 
 
 def _lacks_subject(figure: Figure, of: Shown) -> bool:
-    subject, done = figure.options.get("subject"), [cell for cell in rates.contenders(of.cells) if cell.is_ok]
+    subject, done = figure.options.get("subject"), rates.timed(of.cells)
     names = {name for cell in done for name in (cell.contender, rates.axis(cell, "backend"))}
     return subject is not None and subject not in names
 

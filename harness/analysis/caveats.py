@@ -84,7 +84,7 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str], roofs: Sequence
 
 def in_figure(cells: Iterable[Cell]) -> list[str]:
     """Return sentences that name thresholds and launch-bound sizes, and one that counts what a figure cannot show."""
-    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    timed = rates.timed(cells)
     unsure = undecided(timed)
     counts = {
         "ratios undecided": (unsure.undecided, unsure.ratios),
@@ -109,7 +109,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
 
 def of_peaks(cells: Sequence[Cell], roofs: Sequence[Cell]) -> str:
     """Return when the peaks were measured that hold for `cells` and are of other runs than they; mostly nothing."""
-    older, timed = _with_peak_of_another_run(cells, roofs), [cell for cell in rates.contenders(cells) if cell.is_ok]
+    older, timed = _with_peak_of_another_run(cells, roofs), rates.timed(cells)
     if not older:
         return ""
     count = f"all {len(timed)}" if len(older) == len(timed) else f"{len(older)} of {len(timed)}"
@@ -120,7 +120,7 @@ def _with_peak_of_another_run(cells: Iterable[Cell], roofs: Sequence[Cell]) -> l
     """Return the cells whose peak is of another run, with that peak."""
     own = list(cells)
     by_kind = peaks.peaks_by_kind([*own, *roofs])
-    timed = [cell for cell in rates.contenders(own) if cell.is_ok]
+    timed = rates.timed(own)
     found = ((cell, peaks.nearest(cell, by_kind.get(peaks.kind(cell), []))) for cell in timed)
     return [(cell, peak) for cell, peak in found if peak is not None and peak.run != cell.run]
 
@@ -149,7 +149,7 @@ class Undecided(NamedTuple):
 
 def undecided(cells: Iterable[Cell]) -> Undecided:
     """Return how many ratios to references have no verdict; an experiment is a sweep."""
-    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    timed = rates.timed(cells)
     sweeps = rates.group(timed, lambda cell: cell.experiment).values()
     found = [without_verdict(_compared(sweep)) for sweep in sweeps]
     undecided, few, ratios = (sum(one[field] for one in found) for field in range(3))

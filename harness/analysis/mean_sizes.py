@@ -7,12 +7,12 @@ Samples of one round stay pairs, and so every ratio of a merged case is that of 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.analysis import rates
 from harness.experiment import content_hash
+from harness.stats.statistics import geometric_mean
 from harness.store.store import Cell
 
 SIDES = ("m", "n", "k")
@@ -50,15 +50,11 @@ def _mean(own: Sequence[Cell]) -> Cell:
         if not cell.is_ok:
             return dataclasses.replace(cell, **place)
     processes = zip(*(cell.samples_ns for cell in own), strict=False)
-    samples = [[_geometric_mean(at_once) for at_once in zip(*process, strict=False)] for process in processes]
-    operations = _geometric_mean([cell.facts["operations"] for cell in own])
+    samples = [[geometric_mean(at_once) for at_once in zip(*process, strict=False)] for process in processes]
+    operations = geometric_mean([cell.facts["operations"] for cell in own])
     return dataclasses.replace(
         own[0],
         **place,
         samples_ns=samples,
         facts={"operations": operations},
     )
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))

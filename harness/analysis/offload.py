@@ -40,7 +40,7 @@ def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
 
     Only contenders whose copies between host and device are timed, and square products: their sizes form one row.
     """
-    square = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.size(cell).startswith("n=")]
+    square = [cell for cell in rates.timed(cells) if rates.size(cell).startswith("n=")]
     hosts = [cell for cell in square if not rates.is_on_device(cell)]
     copied = [cell for cell in square if rates.is_on_device(cell) and "copies" in cell.arguments]
     devices = [cell for cell in copied if rivals.fastest_other(cell, hosts)]

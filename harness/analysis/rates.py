@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from harness.experiment import NARROW_PEAK
 from harness.stats import statistics
 from harness.stats.statistics import Interval
@@ -99,6 +101,11 @@ def contenders(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if not is_roof(cell)]
 
 
+def timed(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the contenders that have a time."""
+    return [cell for cell in contenders(cells) if cell.is_ok]
+
+
 def unit(cells: Iterable[Cell]) -> str:
     """Return the unit of `Cell.rate`: operations are FLOP only for plus_times over floats and complex numbers."""
     cells = list(cells)
@@ -178,21 +185,16 @@ def has_interval(cell: Cell) -> bool:
 
 def time_ratio(cell: Cell, reference: Cell) -> Interval:
     """Return the time of `cell` over the time of `reference`, sample paired with sample within each process."""
-    samples = [
-        pair
-        for sample, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
-        for pair in zip(sample, other, strict=False)
-    ]
-    return statistics.paired_ratio([sample for sample, _ in samples], [other for _, other in samples])
+    return statistics.median_interval(paired_ratios(cell, reference))
 
 
 def paired_ratios(cell: Cell, reference: Cell) -> list[float]:
     """Return the time of each sample of `cell` over that of the sample of `reference` beside it."""
-    return [
-        time / other_time
-        for own, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
-        for time, other_time in zip(own, other, strict=False)
-    ]
+    processes = zip(cell.samples_ns, reference.samples_ns, strict=False)
+    pairs = [pair for own, other in processes for pair in zip(own, other, strict=False)]
+    times, others = np.asarray(pairs, float).reshape(-1, 2).T
+    ratios: list[float] = (times / others).tolist()
+    return ratios
 
 
 def sample_speeds(cell: Cell, other: Cell) -> list[float]:

@@ -31,7 +31,7 @@ def of_slow_runs(cells: Iterable[Cell]) -> tuple[int, int]:
 
 def _slow(cells: Iterable[Cell]) -> tuple[list[Cell], list[Cell]]:
     """Return the cells whose stored share does not hold, and all that have one."""
-    stored = [cell for cell in rates.contenders(cells) if cell.is_ok and "share" in cell.facts]
+    stored = [cell for cell in rates.timed(cells) if "share" in cell.facts]
     return [cell for cell in stored if share(cell) is None], stored
 
 

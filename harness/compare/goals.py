@@ -22,7 +22,7 @@ from harness.errors import StoreError
 from harness.experiment import Experiment, Goal
 from harness.report import tables
 from harness.stats import verdict
-from harness.stats.statistics import Interval
+from harness.stats.statistics import Interval, exact
 from harness.stats.verdict import Comparison, Samples, Verdict
 from harness.store.store import Cell
 
@@ -102,7 +102,7 @@ def judged(run: Side, experiments: Iterable[Experiment], minimum_effect: float =
         one.seen, one.verdict = _rate(one.goal.asked, comparison), HOLDS if is_no_slower else _WORDS[outcome]
     for one in asked:
         if one.goal.fact and (value := _fact(one)) is not None:
-            one.seen, one.verdict = Interval(value, value, value), HOLDS if value <= one.goal.asked else MISSES
+            one.seen, one.verdict = exact(value), HOLDS if value <= one.goal.asked else MISSES
     return asked
 
 

@@ -91,7 +91,7 @@ def _verdicts(folder: Path) -> list[str]:
 
 
 def _flags(cells: Sequence[Cell]) -> list[Flag]:
-    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    timed = rates.timed(cells)
     undecided, few, ratios, *_ = caveats.undecided(cells)
     disturbed = sum(bool(conditions.marks(cell.record)) for cell in timed)
     unmet = sum(bool(caveats.conditions(cell)) for cell in timed)

@@ -78,7 +78,7 @@ def _confidence(figure: Figure, shown: answers.Shown) -> str:
     if figure.kind in answers.NOT_TIMED:
         return answers.NOT_TIMED[figure.kind]
     undecided, _, ratios, *_ = answers.undecided(figure, shown)
-    timed = [cell for cell in rates.contenders(shown.cells) if cell.is_ok]
+    timed = rates.timed(shown.cells)
     if undecided > answers.MOST_UNDECIDED * ratios or not timed:
         return "low"
     return "high" if all(map(rates.has_interval, timed)) else "medium"

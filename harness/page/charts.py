@@ -15,8 +15,9 @@ from harness.page.colours import variable
 from harness.page.recorded import Recorded, digits
 from harness.page.weak import Weak
 from harness.report.figures import drawing
-from harness.report.figures.chart import Axis, Chart, Panel, Point, Series, exact
+from harness.report.figures.chart import Axis, Chart, Panel, Point, Series
 from harness.report.figures.looks import COLOURS, INK, dot
+from harness.stats.statistics import exact
 
 ROOFLINE = "roofline"
 STEP = 2  # percent: width of a bar of `spread`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from harness import machine, registry
 from harness.dtypes import is_complex
 from harness.errors import VerificationError
-from harness.interface import Execution, Nest, Prepared, make_plan
+from harness.interface import Execution, Prepared, make_plan
 from harness.operands import Operands, poison
 from harness.plan import Plan
 from harness.problem import Problem
@@ -63,14 +64,10 @@ class GemmTask(Prepared):
     seed : int
     extra_error : float
         Tolerance of the backend, see `harness.interface.abilities`.
-    nest : Nest, optional
-        The loops that the backend states for `plan`.
     starts_processes : bool
         Of the backend, too.
-    kernels : str
-        Family of the kernels that the backend's library took, see there.
-    project : str
-        Whose kernels these are, if not this project's, see there.
+    known : mapping
+        Further facts.
     """
 
     def __init__(
@@ -81,15 +78,12 @@ class GemmTask(Prepared):
         seed: int,
         extra_error: float = 0.0,
         *,
-        nest: Nest | None = None,
         starts_processes: bool = False,
-        kernels: str = "",
-        project: str = "",
+        known: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         super().__init__(plan, operands, execution)
-        self._nest = nest
         self.seed, self.extra_error, self.is_reversed = seed, extra_error, False
-        self.starts_processes, self._kernels, self._project = starts_processes, kernels, project
+        self.starts_processes, self.known = starts_processes, dict(known)
         self._drawn_again: Operands | None = None  # for the next verification; drawing takes longer than the product
         self._is_reversed_there = False
 
@@ -168,9 +162,7 @@ class GemmTask(Prepared):
             **({} if extra is None else {"extra_bytes": extra}),
             **problem.work,
             "plan": self.plan.to_json(),
-            **({"nest": self._nest.to_json()} if self._nest else {}),
-            **({"kernels": self._kernels} if self._kernels else {}),
-            **({"project": self._project} if self._project else {}),
+            **self.known,
         }
 
 
@@ -191,17 +183,10 @@ def gemm(
     plan = make_plan(chosen, product, machine.detect().with_threads(threads)).override(parameters or {})
     operands = Operands.generate(product, seed)
     execution, extra_error = chosen.prepare(plan, operands), chosen.extra_error(plan, operands)
-    return GemmTask(
-        plan,
-        operands,
-        execution,
-        seed,
-        extra_error,
-        nest=chosen.loops(plan),
-        starts_processes=chosen.starts_processes,
-        kernels=chosen.kernels(),
-        project=chosen.project,
-    )
+    nest = chosen.loops(plan)
+    told = {"nest": nest and nest.to_json(), "kernels": chosen.kernels(), "project": chosen.project}
+    known = {name: fact for name, fact in told.items() if fact}
+    return GemmTask(plan, operands, execution, seed, extra_error, starts_processes=chosen.starts_processes, known=known)
 
 
 def _is_same(x: np.ndarray, y: np.ndarray) -> bool:

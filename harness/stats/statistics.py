@@ -27,6 +27,11 @@ class Interval(NamedTuple):
     high: float
 
 
+def exact(value: float) -> Interval:
+    """Return a value that is counted or computed."""
+    return Interval(value, value, value)
+
+
 def median(samples: Sequence[float]) -> float:
     """Return the median; NaN of no samples."""
     return float(np.median(samples)) if len(samples) else math.nan

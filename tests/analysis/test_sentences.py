@@ -19,17 +19,16 @@ from harness.analysis.findings.sentences import (
     WINS,
     Finding,
     Value,
-    exactly,
     nothing,
     where_in_words,
 )
 from harness.catalogue import load_all
-from harness.stats.statistics import Interval
+from harness.stats.statistics import Interval, exact
 from tests._support import synthetic
 
 
 def values(*numbers):
-    return [Value(exactly(number), place=f"n={place}") for place, number in enumerate(numbers, 1)]
+    return [Value(exact(number), place=f"n={place}") for place, number in enumerate(numbers, 1)]
 
 
 def cell(n=64, samples=8, **axes):
@@ -62,7 +61,7 @@ def cell(n=64, samples=8, **axes):
             "From 81 % (n=1) to 98 % (n=3)",
         ),
         (
-            Finding("cpu-simd", SPEED, [Value(exactly(5.5), place="float32")], "x", scope="min_plus"),
+            Finding("cpu-simd", SPEED, [Value(exact(5.5), place="float32")], "x", scope="min_plus"),
             "Over min_plus, cpu-simd is 5.50 times as fast as x (float32)",
             "",
         ),
@@ -72,17 +71,17 @@ def cell(n=64, samples=8, **axes):
             "",
         ),
         (
-            Finding("cpu-simd", PAYS, [Value(exactly(64), words="from n=64 on")], "y", others={"x": values(3.0)}),
+            Finding("cpu-simd", PAYS, [Value(exact(64), words="from n=64 on")], "y", others={"x": values(3.0)}),
             "cpu-simd is faster than y from n=64 on",
             "x 3.00 (n=1)",
         ),
         (
-            Finding("cpu-simd", WINS, [Value(exactly(2), words="2 of 3")], "cases", FIRST),
+            Finding("cpu-simd", WINS, [Value(exact(2), words="2 of 3")], "cases", FIRST),
             "cpu-simd is fastest in 2 of 3 cases",
             "",
         ),
         (
-            Finding("cpu-simd", PAYS, [Value(exactly(n), words=f"from n={n} on", place=f"k={n}") for n in (8, 9)], "y"),
+            Finding("cpu-simd", PAYS, [Value(exact(n), words=f"from n={n} on", place=f"k={n}") for n in (8, 9)], "y"),
             "cpu-simd is faster than y from n=9 on (k=9)",
             "From n=8 on (k=8), from n=9 on (k=9)",
         ),
@@ -122,7 +121,7 @@ def test_a_place_says_what_is_not_shared_and_what_makes_a_number_doubtful():
     assert where_in_words(small) == "plus_times, float64, n=64"
     assert where_in_words(small, [small, narrow]) == "n=64"
     assert where_in_words(narrow, [narrow]) == "int8, n=64", "the dtype of sums is shared, that of operands is said"
-    ends = [Value(exactly(number), (own,)) for number, own in ((1.0, cell(samples=2)), (2.0, cell(128)))]
+    ends = [Value(exact(number), (own,)) for number, own in ((1.0, cell(samples=2)), (2.0, cell(128)))]
     assert Finding("cpu-simd", SPEED, ends, "x").spread == "From 1.00 (n=64; 2 samples) to 2.00 (n=128)"
     mean = Finding("cpu-simd", SPEED, ends, "x", MEAN).sentence
     assert mean == "cpu-simd is 1.41 times as fast as x (geometric mean of 2 products on 1 thread)"

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from numba import types
 
-from backends.cpu._compile.jit import jit
 from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
-from backends.cpu._ir.call_by_address import address_of
+from backends.cpu._ir.integers import translated
 from backends.cpu._threads.atomics import add
 from backends.cpu._vector import code as v
 from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled
@@ -60,7 +58,7 @@ def test_what_depends_on_a_condition_is_computed_where_it_holds(call, kind, expe
     assert found[0] == expected
 
 
-def test_a_function_of_numba_is_called_by_its_address():
+def test_a_function_of_numbas_convention_is_called_by_its_address():
     functions = Functions()
 
     def add_up(b, address, total):
@@ -69,11 +67,11 @@ def test_a_function_of_numba_is_called_by_its_address():
 
     functions.add("add_up", 2, add_up)
     total = np.zeros(1, np.int64)
-    functions.compile()("add_up", address_of(jit(None, *[types.intp] * 2, parallel=False)(_add_to)), total)
+    functions.compile()("add_up", translated(_add_to).address, total)
     assert total[0] == 7
 
 
-def _add_to(place, number):
+def _add_to(place: int, number: int) -> None:
     add(place, number)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from backends.cpu import _ceilings
-from experiments._parts import linalg_shares, linalg_task, sparse_task, vector_task, vectors
+from experiments._parts import linalg_shares, linalg_task, positional, sparse_task, vector_task, vectors
 from harness import registry
 from harness.analysis import rates, read_rates
 from harness.catalogue import load_all
@@ -282,7 +282,7 @@ def test_copies_of_a_product_on_a_gpu_take_turns_and_the_last_result_is_proven(s
     monkeypatch.setattr(vector_task.device, "empty", empty)
     monkeypatch.setattr(vector_task.device, "cupy", lambda: types.SimpleNamespace(arange=np.arange))
     monkeypatch.setattr(vector_task, "MOST_COPIES", 3)
-    monkeypatch.setattr(vector_task, "DRAWN_AT_ONCE", 100)
+    monkeypatch.setattr(positional, "AT_ONCE", 100)
     problem = vectors.sided(90, 130, side, "float32")
     task = vector_task.product(problem=problem.to_json(), backend="cpu-numpy", seed=1, threads=1)
     assert task.facts()["copies"] == 3

@@ -26,7 +26,6 @@ from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
 from backends.cpu._ir.call_by_address import address_of
 from backends.cpu._ir.functions import compile_functions
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
-from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled
@@ -85,7 +84,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
 
         table = np.array([words(part) for part in range(parts)], np.int64)
         run_of, number = (build_run_pieces, parts) if parts > 1 else (build_run_piece, 0)
-        run = functools.partial(entry_point(run_of()), search_part, data_address(table), number)
+        run = functools.partial(run_of(), search_part, data_address(table), number)
         run.refers_to = table, a, b, c, block, argk, panels, missing, starts, masks  # type: ignore[attr-defined] # by address
         return run
 

@@ -15,33 +15,29 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-import numba
-from numba import types
-
 from backends.cpu._batch.tiles import compute_tiles
+from backends.cpu._compile.pieces import compiled_for_threads
 from backends.cpu._ir.call_by_address import call
-from backends.cpu._ir.integers import compiled_for_c
 from backends.cpu._ir.python_calls import compiled_for_python
-from backends.cpu._simd.run_parts import LOOPS_AND_PART, OPERANDS, PACKED, SCRATCH, loops_and_part, read_row
-from backends.cpu._threads import pool_symbols
+from backends.cpu._simd.part import Part
+from backends.cpu._simd.run_parts import OPERANDS, PACKED, SCRATCH, part_at, read_row
 from backends.cpu._threads.atomics import add
 from backends.cpu._threads.pool import for_each
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits, on_stack, word_at
+from backends.cpu._vector.intrinsics import OfIntegers, on_stack, word_at
 
 WORD = 8
 FACTS, FACTS_OF_DIMENSION = 4, 1 + len(OPERANDS)
 
 
-@emits(LOOPS_AND_PART, *[types.intp] * (2 + len(OPERANDS)))
-def _row_for(b: Builder, row: Value, x: Value, y: Value, z: Value, block: Value, scratch: Value) -> Value:
+@OfIntegers
+def _row_for(b: Builder, row: Value, x: Value, y: Value, z: Value, block: Value, scratch: Value) -> tuple[Value, Part]:
     """Return the loops and the part of one product, whose operands begin at these addresses."""
     loops, _, part = read_row(b, row)
     begins = dict(zip(OPERANDS, (x, y, z, block), strict=True)) | dict.fromkeys(PACKED, scratch)
-    return loops_and_part(b, loops, part, begins)
+    return loops, part_at(b, part, begins)
 
 
-@numba.njit
 def _begins(facts: int, addresses: int, product: int) -> tuple[int, int, int, int]:
     """Return where the operands of a product begin."""
     dimensions = word_at(facts + 16)
@@ -101,6 +97,4 @@ def build_shared() -> Callable[..., None]:
         taken = 0
         for_each(take, on_stack((row, facts, addresses, size, taken)), threads)
 
-    pool_symbols.start()
-    (take,) = compiled_for_c(take_products)
-    return functools.partial(compiled_for_python(compute, releases_gil=True), take)
+    return compiled_for_threads(take_products, compute)

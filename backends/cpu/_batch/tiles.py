@@ -13,9 +13,7 @@ tile, so that these arrive while the tile is computed.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
-from numba import types
 
 from backends.cpu._ir.call_by_address import call_function
 from backends.cpu._simd.argument_table import Loops, Shape
@@ -25,7 +23,7 @@ from backends.cpu._simd.macro_kernel import even_split
 from backends.cpu._simd.prefetch import INTO_L2
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits, words_at
+from backends.cpu._vector.intrinsics import OfIntegers, words_at
 from harness.operands import CACHE_LINE, data_address
 from harness.tuning import batches as tuning_batches
 
@@ -108,26 +106,24 @@ def _tiles(key: KernelKey, shape: Shape) -> list[tuple[int, ...]]:
 
 def _cuts(extent: int, largest: int) -> list[tuple[int, int]]:
     """Return where the parts of an even split begin, and their sizes."""
-    parts, size, longer = even_split.py_func(extent, largest)
+    parts, size, longer = even_split(extent, largest)
     return [(part * size + min(part, longer), size + (part < longer)) for part in range(parts)]
 
 
 _facts_at, _tile_at = words_at(FACT_WORDS), words_at(TILE_WORDS)
 
 
-@emits(types.void, types.intp)
+@OfIntegers
 def _prefetch(b: Builder, address: Value) -> None:
     v.prefetch(b, b.inttoptr(address, v.POINTER), INTO_L2)
 
 
-@numba.njit
 def _prefetch_rows(begin: int, stride: int, width: int, first: int, end: int) -> None:
     for row in range(first, end):
         for offset in range(0, width, CACHE_LINE):
             _prefetch(begin + row * stride + offset)
 
 
-@numba.njit
 def compute_tiles(facts: int, a: int, b: int, c: int, next_a: int, next_b: int, next_c: int) -> None:
     """Compute one product, whose operands begin at these addresses, and prefetch those of the next one.
 

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -80,6 +81,15 @@ def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., Non
             kernel(*arguments)
 
     return run
+
+
+@functools.cache  # the look-up compares keys in Python: where a signal handler raises meanwhile, it ends in a KeyError
+def entry_point(compiled: Any) -> Any:
+    """Return the function behind a dispatcher with one signature, to save a look-up in every call."""
+    if not hasattr(compiled, "overloads"):
+        return compiled
+    (result,) = compiled.overloads.values()
+    return result.entry_point
 
 
 def assembly_of(kernel: Any, *, vectorizes: bool = True, joins_lanes: bool = False) -> str:

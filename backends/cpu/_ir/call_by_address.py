@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from backends.cpu._ir.integers import Translated
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import OfIntegers
 
 
 @functools.cache
@@ -50,18 +51,9 @@ def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
     return types.void(types.intp, arguments), emit
 
 
-@intrinsic
-def call_function(typing_context: Any, address: Any, arguments: Any) -> Any:
+@OfIntegers
+def call_function(b: Builder, address: Value, arguments: tuple[Value, ...]) -> None:
     """Call a function of `_ir.functions` by its address; `arguments` is a tuple of sizes and addresses."""
-
-    def emit(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
-        _emit_call_function(builder, values[0], cgutils.unpack_tuple(builder, values[1]))
-        return context.get_dummy_value()
-
-    return types.void(types.intp, arguments), emit
-
-
-def _emit_call_function(b: Builder, address: Value, arguments: tuple[Value, ...]) -> None:
     kind = ir.FunctionType(v.VOID, [v.SIZE] * len(arguments))
     b.call(b.inttoptr(address, kind.as_pointer()), arguments)
 
@@ -75,7 +67,7 @@ def _emit_call(b: Builder, address: Value, arguments: tuple[Any, ...]) -> None:
     b.call(b.inttoptr(address, kind.as_pointer()), [*places, *words])
 
 
-_call.emit, call_function.emit = _emit_call, _emit_call_function  # for functions of integers
+_call.emit = _emit_call  # for functions of integers
 
 
 def _call_in_python(function: Any, arguments: Any) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 from llvmlite import ir
 
 from backends.cpu._ir.functions import compile_functions
-from backends.cpu._ir.integers import body_of, name_of
+from backends.cpu._ir.integers import name_of
+from backends.cpu._ir.translation import body_of
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 

@@ -43,7 +43,6 @@ from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, WORDS, Code
 from backends.cpu._log_sum.logarithms import logarithms
 from backends.cpu._log_sum.pairwise import copy_strip, pairwise
 from backends.cpu._log_sum.scaling import Scale, scale_columns, scale_rows
-from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
 from harness.dtypes import dtype_name
 from harness.operands import aligned_empty, data_address
@@ -95,7 +94,7 @@ class LogSumExp:
         }  # fmt: skip
         values = {"m": m, "n": n, "k": k} | {name: data_address(array) for name, array in work.items()}
         self._work, self._table = work, np.array([values.get(name, 0) for name in WORDS], np.int64)
-        self._address, self._run = data_address(self._table), entry_point(build_run_pieces())
+        self._address, self._run = data_address(self._table), build_run_pieces()
         self._passes = compile_passes(dtype)
         self._operands: tuple[Any, Any, Any, bool] = None, None, None, False
 

@@ -24,7 +24,6 @@ from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, compile_amx_pro
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import Shape, cut_evenly
-from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
 from harness.operands import data_address
 from harness.plan import Blocking
@@ -196,9 +195,9 @@ class TileProduct:
         self.shared = np.array((table, of_parts, parts, threads))
         run_part, run_parts = compile_amx_product(key)
         if parts == 1:
-            self.compute = functools.partial(entry_point(build_run_piece()), run_part, table, 0)
+            self.compute = functools.partial(build_run_piece(), run_part, table, 0)
         else:
-            run = functools.partial(entry_point(build_run_pieces()), run_parts, data_address(self.shared), threads)
+            run = functools.partial(build_run_pieces(), run_parts, data_address(self.shared), threads)
             self.compute = functools.partial(_run_anew, claims, run)
 
     def bind(self, a: int, b: int, out: int) -> Scratch:

@@ -27,7 +27,7 @@ from backends.cpu._mixed.packing_columns import emit_pack_a_columns, emit_pack_b
 from backends.cpu._simd.argument_table import Loops
 from backends.cpu._simd.kernel import tiles_of
 from backends.cpu._simd.kernel_table import WORD, emit_tiles
-from backends.cpu._simd.loops import packed_a_bytes, packed_row_bytes
+from backends.cpu._simd.loops import packed_a_bytes, row_bytes
 from backends.cpu._simd.macro_kernel import even_split
 from backends.cpu._simd.part import Part
 from backends.cpu._vector import code as v
@@ -132,7 +132,7 @@ def build_mixed_product() -> Translated:
                 k_cur = min(kc, k - pc)
                 words = (k_cur + group - 1) // group
                 adds = 1 if part.accumulate != 0 or pc > 0 else 0
-                lda = packed_row_bytes(words, WORD_BYTES)
+                lda = row_bytes(words, WORD_BYTES)
                 for ic in range(0, m, mc):
                     m_cur = min(mc, m - ic)
                     strips, height, higher = even_split(m_cur, mr)

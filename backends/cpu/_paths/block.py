@@ -8,15 +8,19 @@ Source: Floyd (1962), Warshall (1962).
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from numba import carray
 
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit
 from backends.cpu._ir.call_by_address import call
+from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._ladder.operators import operators
+from backends.cpu._simd.numpy_object import fields_of
 from backends.cpu._simd.part import PART, Part
 from backends.cpu._simd.run_parts import row_at
 from backends.cpu._vector.intrinsics import as_pointer
@@ -61,13 +65,15 @@ def build_mirror(itemsize: int) -> Any:
     return jit(None, PART, parallel=False)(mirror)
 
 
-@kernel_builder
-def build_run_in_order() -> Any:
+@functools.cache
+def build_run_in_order() -> Callable[[np.ndarray], None]:
     """Compile ``run_in_order(table)``: compute every row after the one before. The same for every kernel."""
 
-    def run_in_order(table: np.ndarray) -> None:
-        for number in range(table.shape[0]):
-            loops, part = row_at(table[number].ctypes.data, 0)
+    def run_in_order(table: Any) -> None:
+        """Compute all rows."""
+        address, rows, _, row_bytes, _ = fields_of(table)
+        for number in range(rows):
+            loops, part = row_at(address + number * row_bytes, 0)
             call(loops, (part,))
 
-    return jit(None, types.Array(types.int64, 2, "C"), parallel=False)(run_in_order)
+    return compiled_for_python(run_in_order, releases_gil=True)

@@ -17,7 +17,7 @@ from backends.cpu._compile.scratch import scratch
 from backends.cpu._paths.block import build_run_in_order
 from backends.cpu._paths.halves import Halves
 from backends.cpu._simd.argument_table import Stage
-from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_parts, entry_point
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_parts
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._threads.claims import new_claims
 from backends.cpu._vector.operators import Guard, guard
@@ -40,8 +40,8 @@ class Tables:
     def _calls_of(self, stages: list[Stage], is_serial: bool) -> list[Callable[[], Any]]:
         tables = [stage.rows(self._addresses) for stage in stages]
         if is_serial:
-            return [functools.partial(entry_point(build_run_in_order()), np.concatenate(tables))]
-        run = entry_point(build_run_parts())
+            return [functools.partial(build_run_in_order(), np.concatenate(tables))]
+        run = build_run_parts()
         return [functools.partial(run, x, new_claims(len(x)), self._threads, self._each) for x in tables]
 
     def close(self, matrices: np.ndarray) -> None:

@@ -12,7 +12,6 @@ from backends.cpu._compile.pieces import build_run_pieces
 from backends.cpu._ir.functions import compile_functions
 from backends.cpu._sequences import scaled, terms
 from backends.cpu._sequences.step import WORDS, Form, Lines, emit_sequence
-from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import find_unit, usable_units
@@ -99,7 +98,7 @@ def _in_chunks(
 ) -> None:
     """Compute as many sequences at once as their pointers have room for."""
     count, steps, padded = shape
-    run, (sequence, walk) = entry_point(build_run_pieces()), _compiled(form)
+    run, (sequence, walk) = build_run_pieces(), _compiled(form)
     chunk, pointers = count, np.empty(0, np.uint8)
     if paths is not None:
         line = max(steps - 1, 1) * padded * form.pointer_bytes

@@ -27,7 +27,7 @@ from backends.cpu._simd.loops import (
     tile_bytes,
 )
 from backends.cpu._simd.part import NO_DIAGONAL, Part
-from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_part, build_run_parts, entry_point
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, build_run_part, build_run_parts
 from backends.cpu._threads.claims import new_claims
 from harness.operands import data_address
 from harness.plan import Blocking
@@ -226,8 +226,8 @@ class LoopTable:
     def _run_of(self, table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
         """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
         if len(table) == 1:
-            return functools.partial(entry_point(build_run_part(is_long)), data_address(table))
-        return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
+            return functools.partial(build_run_part(is_long), data_address(table))
+        return functools.partial(build_run_parts(), table, new_claims(len(table)), threads, size)
 
 
 def _run_in_scratch(compute: Run, addresses: np.ndarray, size: int) -> None:

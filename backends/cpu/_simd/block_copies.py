@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backends.cpu._compile.pieces import compiled_for_threads
 from backends.cpu._ir.call_by_address import address_of, call
-from backends.cpu._ir.integers import compiled_for_c
-from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
-from backends.cpu._threads import pool_symbols
 from backends.cpu._threads.atomics import add
 from backends.cpu._threads.pool import for_each
 from backends.cpu._vector.intrinsics import on_stack, words_at
@@ -83,6 +81,4 @@ def _build_run_copies() -> Callable[..., None]:
         taken = 0
         for_each(take, on_stack((gather, table, copies, source, target, taken)), threads)
 
-    pool_symbols.start()
-    (take,) = compiled_for_c(take_copies)
-    return functools.partial(compiled_for_python(run_copies, releases_gil=True), take)
+    return compiled_for_threads(take_copies, run_copies)

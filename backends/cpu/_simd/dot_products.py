@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numba
 from llvmlite import ir
 
 from backends.cpu._ir.call_by_address import call_function
@@ -139,7 +138,6 @@ def _shuffle(b: Builder, code: VectorCode, x: Value, y: Value, lanes: list[int])
     return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(v.INDEX, code.lanes), lanes))
 
 
-@numba.njit(inline="always")
 def multiply_columns(
     functions: int, m: int, n: int, k: int, a: int, lda: int, x: int, ldx: int, c: int, ldc: int, itemsize: int,
     accumulate: int,

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from numba import types
-
 from backends.cpu._ir.call_by_address import call
 from backends.cpu._simd.part import Part
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.inlined import inlined
-from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.intrinsics import OfIntegers
 from harness.tuning import simd as tuning_simd
 
 _MOST = tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
 
 
-@emits(types.intp)
+@OfIntegers
 def _release_gil(b: Builder) -> Value:
     """Let other Python threads run, and return the argument of `_take_gil`; until then use no Python object."""
     return b.ptrtoint(b.call(v.declare(b, "PyEval_SaveThread", v.POINTER, []), []), v.SIZE)
 
 
-@emits(types.void, types.intp)
+@OfIntegers
 def _take_gil(b: Builder, thread: Value) -> None:
     """Take the GIL back."""
     b.call(v.declare(b, "PyEval_RestoreThread", v.VOID, [v.POINTER]), [b.inttoptr(thread, v.POINTER)])
 
 
-@inlined
 def call_without_gil_if_long(pairs: int, address: int, part: Part) -> None:
     """Call a function that computes a part of `pairs` pairs by its address."""
     if pairs <= _MOST:

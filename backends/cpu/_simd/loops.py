@@ -17,8 +17,6 @@ place.
 
 from __future__ import annotations
 
-import numba
-
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._ir.call_by_address import call
 from backends.cpu._ir.integers import Translated, translated
@@ -47,9 +45,6 @@ def row_bytes(k_cur: int, itemsize: int) -> int:
     return (k_cur * itemsize + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE | CACHE_LINE
 
 
-packed_row_bytes = numba.njit(inline="always")(row_bytes)
-
-
 def packed_a_bytes(m_cur: int, k_cur: int, itemsize: int) -> int:
     """Return the size of a packed block of A."""
     return m_cur * row_bytes(k_cur, itemsize)
@@ -69,9 +64,6 @@ def columns_left(n: int, k: int, lanes: int) -> int:
     """Return the number of columns after whole vectors, if dot products are cheaper than one more vector; else 0."""
     left = n % lanes
     return left if left * (DOT_VECTOR * ((k + lanes - 1) // lanes) + DOT_END) < k else 0
-
-
-columns_left_over = numba.njit(inline="always")(columns_left)
 
 
 def columns_beside(key: KernelKey, n: int, k: int) -> int:
@@ -104,14 +96,14 @@ def build_product() -> Translated:
         takes_dots = packs_b != 0 and not is_packed and word_at(kernel + at_takes_dots) != 0 and not is_triangle
         for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_cur = min(nc, n - jc)
-            left = columns_left_over(n_cur, k, x.lanes) if takes_dots else 0
+            left = columns_left(n_cur, k, x.lanes) if takes_dots else 0
             n_cur -= left
             vectors = (n_cur + x.lanes - 1) >> x.lane_bits
             panels = even_split(vectors, x.nv)
             for pc in range(0, k, kc):  # loop 4: blocks of k
                 k_cur, source = min(kc, k - pc), b + pc * rs_b + jc * cs_b
                 adds, first_block = 1 if part.accumulate != 0 or pc > 0 else 0, pc // block_steps if pc > 0 else 0
-                lda = packed_row_bytes(k_cur, x.itemsize) if part.packs_a else rs_a
+                lda = row_bytes(k_cur, x.itemsize) if part.packs_a else rs_a
                 packed = b + pc * vectors * x.lanes * x.itemsize if is_packed else packed_b
                 for ic in range(0, m, mc):  # loop 3: blocks of A
                     m_cur, address = min(mc, m - ic), a + ic * rs_a + pc * cs_a

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
-
 from backends.cpu._ir.call_by_address import call, call_function
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.kernel_table import PACK, WORD, WORDS
@@ -102,16 +100,12 @@ class Target(NamedTuple):
     cut_tile: int
 
 
-# Without ways to call it from Python and C, which take longer to compile than a loop does.
-loop = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
-
 _AT = {name: WORD * number for number, name in enumerate(WORDS)}
 _TABLE_OF = _AT["tiles"], _AT["gather"], _AT["has_whole"], _AT["mr"], _AT["nv"]
 _SIZES = _AT["itemsize"], _AT["lanes"], _AT["lane_bits"]
 _FOLD = _AT["fold"]
 
 
-@numba.njit(inline="always")
 def read_kernel(table: int) -> Kernel:
     """Return what the loops need of the `kernel_table` at an address."""
     at_tiles, at_gather, at_whole, at_mr, at_nv = _TABLE_OF
@@ -124,7 +118,6 @@ def read_kernel(table: int) -> Kernel:
     )  # fmt: skip
 
 
-@numba.njit(inline="always")
 def even_split(extent: int, largest: int) -> Split:
     """Return `extent` in parts of almost equal size, none larger than `largest`."""
     if extent <= largest:  # without a division, which would be a tenth of the time of the smallest products
@@ -134,14 +127,12 @@ def even_split(extent: int, largest: int) -> Split:
     return parts, size, extent - parts * size
 
 
-@numba.njit(inline="always")
 def part_of(split: Split, number: int) -> tuple[int, int]:
     """Return where a part begins, and its size."""
     _, size, larger = split
     return number * size + min(number, larger), size + 1 if number < larger else size
 
 
-@loop
 def multiply_block(kernel: Kernel, rows: BlockOfA, columns: RowPanelOfB, target: Target) -> None:
     """Compute loop 2: each micro-panel of B, packed if it is not yet, by the block of A."""
     panels, _, _ = columns.panels
@@ -165,7 +156,6 @@ def multiply_block(kernel: Kernel, rows: BlockOfA, columns: RowPanelOfB, target:
         ))  # fmt: skip
 
 
-@numba.njit(inline="always")
 def pack_panel(kernel: Kernel, k_cur: int, source: MicroPanel, packed: MicroPanel, cs_b: int, n_cur: int) -> None:
     """Pack `n_cur` columns of B as a micro-panel: by vectors, or gathered if its rows are not contiguous."""
     if cs_b == kernel.itemsize:
@@ -175,7 +165,6 @@ def pack_panel(kernel: Kernel, k_cur: int, source: MicroPanel, packed: MicroPane
         call(kernel.gather, (k_cur, n_cur, source.address, source.ldb, cs_b, packed.address, packed.ldb))
 
 
-@numba.njit(inline="always")
 def next_panel(kernel: Kernel, rows: BlockOfA, columns: RowPanelOfB, source: MicroPanel, packed: MicroPanel) -> Ahead:
     """Return what is prefetched of the micro-panel after this one: if they are packed of that, else of rows of B."""
     if columns.is_packed:
@@ -187,7 +176,6 @@ def next_panel(kernel: Kernel, rows: BlockOfA, columns: RowPanelOfB, source: Mic
     return Ahead(address, stride, (lines + strips - 1) // strips, columns.is_packed)
 
 
-@loop
 def multiply_strips(
     kernel: Kernel, rows: BlockOfA, panel: MicroPanel, ahead: Ahead, n_cur: int, target: Target
 ) -> None:
@@ -217,7 +205,6 @@ def multiply_strips(
             store_cut_tile(kernel, height, min(step, n_cur), right, rs_tile, c, target)
 
 
-@numba.njit(inline="always")
 def lines_ahead(ahead: Ahead, ip: int, group: int, column: int, k_cur: int) -> tuple[int, int]:
     """Return the address of the first line that strip `ip` prefetches, and how many lines it does."""
     if ahead.is_packed:
@@ -226,7 +213,6 @@ def lines_ahead(ahead: Ahead, ip: int, group: int, column: int, k_cur: int) -> t
     return ahead.address + first * ahead.stride + column * CACHE_LINE, max(min(ahead.per_strip, k_cur - first), 0)
 
 
-@numba.njit(inline="always")
 def store_cut_tile(kernel: Kernel, rows: int, columns: int, right: int, rs_tile: int, c: int, target: Target) -> None:
     """Combine with C what lies on and below the diagonal of a tile in scratch, which begins `right` of the diagonal."""
     fold = word_at(kernel.table + _FOLD)

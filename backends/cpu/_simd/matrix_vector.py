@@ -23,7 +23,6 @@ import functools
 import itertools
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 
@@ -219,7 +218,6 @@ def combine_row(
         some(offset, 1, code.edge(b, left))
 
 
-@numba.njit(inline="always")
 def _are_alone(row_bytes: int, stride: int, longest: int) -> bool:
     """Return whether rows are taken one by one."""
     return SHORTEST <= row_bytes <= longest and row_bytes <= stride <= row_bytes + CACHE_LINE

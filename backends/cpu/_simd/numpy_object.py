@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.inlined import inlined
-from backends.cpu._vector.intrinsics import emits, word_at
+from backends.cpu._vector.intrinsics import OfIntegers, word_at
 
 _WRITEABLE = 0x0400  # NPY_ARRAY_WRITEABLE
 _HEAD = ("head", ctypes.c_byte * (object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)))
@@ -78,7 +76,7 @@ def _is_as_declared(x: np.ndarray) -> bool:
 def _reader(bits: int) -> Any:
     """Return the intrinsic ``read(address)`` of an integer of `bits` bits."""
 
-    @emits(types.intp, types.intp)
+    @OfIntegers
     def read(builder: Builder, address: Value) -> Value:
         return builder.zext(builder.load(builder.inttoptr(address, v.POINTER), typ=ir.IntType(bits)), v.SIZE)
 
@@ -96,7 +94,6 @@ def dtype_code(dtype: np.dtype[Any]) -> int:
     return dtype.num << 8 | ord(dtype.byteorder)
 
 
-@inlined
 def is_matrix(x: int, array_type: int, code: int) -> bool:
     """Return whether an object is a matrix of the dtype of `code`; `array_type` is the address of its type."""
     if word_at(x + _TYPE) != array_type or _int_at(x + _NDIM) != 2:
@@ -105,19 +102,16 @@ def is_matrix(x: int, array_type: int, code: int) -> bool:
     return _int_at(dtype + _NUMBER) << 8 | _byte_at(dtype + _BYTEORDER) == code
 
 
-@inlined
 def is_writeable(array: int) -> bool:
     """Return whether an array may be written to."""
     return _int_at(array + _FLAGS) & _WRITEABLE != 0
 
 
-@inlined
 def data_of(array: int) -> int:
     """Return the address of an array's first element."""
     return word_at(array + _DATA)
 
 
-@inlined
 def fields_of(matrix: int) -> tuple[int, int, int, int, int]:
     """Return the address of the first element of a matrix, its rows and columns, and its strides in bytes."""
     shape, strides = word_at(matrix + _SHAPE), word_at(matrix + _STRIDES)

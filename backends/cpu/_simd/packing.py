@@ -19,7 +19,7 @@ from backends.cpu._ir.integers import translated
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import Emit, function_intrinsic, size_intrinsic
+from backends.cpu._vector.intrinsics import Emit, OfIntegers
 from backends.cpu._vector.unit import VectorUnit
 from backends.cpu._vector.vectors import VectorCode
 
@@ -56,27 +56,27 @@ def _pack_b_rows(code: VectorCode, vectors: int) -> Emit:
 
 
 def _copy_row_intrinsic() -> Any:
-    """Return the intrinsic ``copy_row((target, source, size_bytes))``."""
+    """Return the intrinsic ``copy_row(target, source, size_bytes)``."""
 
-    def emit(b: Builder, values: list[Value]) -> None:
-        target, source, length = values
+    @OfIntegers
+    def copy_row(b: Builder, target: Value, source: Value, length: Value) -> None:
         arguments = [v.POINTER, v.POINTER, v.SIZE, v.BIT]
         function = v.declare(b, "llvm.memcpy.p0.p0.i64", v.VOID, arguments)
         pointers = [b.inttoptr(x, v.POINTER) for x in (target, source)]
         b.call(function, [*pointers, length, ir.Constant(v.BIT, 0)])
 
-    return size_intrinsic(3, emit)
+    return copy_row
 
 
 def _copy_element_intrinsic(dtype: np.dtype[Any]) -> Any:
-    """Return the intrinsic ``copy_element((target, source))``."""
+    """Return the intrinsic ``copy_element(target, source)``."""
     element = v.element_type(dtype)
 
-    def emit(b: Builder, values: list[Value]) -> None:
-        target, source = (b.inttoptr(x, v.POINTER) for x in values)
-        b.store(b.load(source, typ=element), target)
+    @OfIntegers
+    def copy_element(b: Builder, target: Value, source: Value) -> None:
+        b.store(b.load(b.inttoptr(source, v.POINTER), typ=element), b.inttoptr(target, v.POINTER))
 
-    return size_intrinsic(2, emit)
+    return copy_element
 
 
 def build_gather(key: KernelKey) -> Any:
@@ -94,8 +94,8 @@ def _build_gather(unit: VectorUnit, itemsize: int) -> Any:
     dtype = np.dtype(f"u{itemsize}" if transposes else f"V{itemsize}")
     lanes = unit.lanes(dtype)
     copy_row, copy_element = _copy_row_intrinsic(), _copy_element_intrinsic(dtype)
-    # transpose((target, target_stride, source, source_stride)), of a block of lanes x lanes
-    transpose = function_intrinsic(4, "transpose", VectorCode(unit, dtype).copy_transposed) if transposes else None
+    # transpose(target, target_stride, source, source_stride), of a block of lanes x lanes
+    transpose = OfIntegers(v.calls("transpose", VectorCode(unit, dtype).copy_transposed)) if transposes else None
 
     def gather(
         rows: int, columns: int, source: int, row_stride: int, column_stride: int, target: int, target_stride: int
@@ -103,18 +103,18 @@ def _build_gather(unit: VectorUnit, itemsize: int) -> Any:
         """Copy a block."""
         if column_stride == itemsize:
             for i in range(rows):
-                copy_row((target + i * target_stride, source + i * row_stride, columns * itemsize))
+                copy_row(target + i * target_stride, source + i * row_stride, columns * itemsize)
             return
         if transposes and row_stride == itemsize and min(rows, columns) >= lanes:
             for left in range(0, columns, lanes):
                 for top in range(0, rows, lanes):
                     i, j = min(top, rows - lanes), min(left, columns - lanes)  # the last squares overlap others
                     to = target + i * target_stride + j * itemsize
-                    transpose((to, target_stride, source + i * itemsize + j * column_stride, column_stride))
+                    transpose(to, target_stride, source + i * itemsize + j * column_stride, column_stride)
             return
         for i in range(rows):
             for j in range(columns):
                 to = target + i * target_stride + j * itemsize
-                copy_element((to, source + i * row_stride + j * column_stride))
+                copy_element(to, source + i * row_stride + j * column_stride)
 
     return translated(gather, given=(unit.name,))

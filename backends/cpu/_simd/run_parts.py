@@ -14,35 +14,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.core import cgutils
 
+from backends.cpu._compile.pieces import compiled_for_threads
 from backends.cpu._ir.call_by_address import call
-from backends.cpu._ir.integers import compiled_for_c
 from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.numpy_object import data_of, fields_of
-from backends.cpu._simd.part import PART, Part
-from backends.cpu._threads import pool_symbols
+from backends.cpu._simd.part import Part
 from backends.cpu._threads.claims import claim, first_part, next_run
 from backends.cpu._threads.pool import for_each
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits, on_stack, word_at
+from backends.cpu._vector.intrinsics import OfIntegers, on_stack, word_at
 
 OPERANDS = ("a", "b", "c", "block")  # the fields that are addresses of operands
 PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratch; index of the scratch itself
-
-
-@functools.cache  # the look-up compares keys in Python: where a signal handler raises meanwhile, it ends in a KeyError
-def entry_point(compiled: Any) -> Any:
-    """Return the function behind a dispatcher with one signature, to save a look-up in every call."""
-    if not hasattr(compiled, "overloads"):
-        return compiled
-    (result,) = compiled.overloads.values()
-    return result.entry_point
-
-
-LOOPS_AND_PART = types.Tuple((types.intp, PART))
 
 
 def read_row(b: Builder, row: Value) -> tuple[Value, Value, dict[str, Value]]:
@@ -52,20 +37,19 @@ def read_row(b: Builder, row: Value) -> tuple[Value, Value, dict[str, Value]]:
     return loops, addresses, dict(zip(Part._fields, fields, strict=True))
 
 
-def loops_and_part(b: Builder, loops: Value, part: dict[str, Value], begins: dict[str, Value]) -> Value:
-    """Emit a value of `LOOPS_AND_PART`, with addresses for offsets: each begins at that of its name in `begins`."""
-    fields = [b.add(x, begins[name]) if name in begins else x for name, x in part.items()]
-    return cgutils.pack_struct(b, [loops, cgutils.pack_array(b, fields)])
+def part_at(b: Builder, part: dict[str, Value], begins: dict[str, Value]) -> Part:
+    """Return a part with addresses for offsets: each begins at that of its name in `begins`."""
+    return Part(**{name: b.add(x, begins[name]) if name in begins else x for name, x in part.items()})
 
 
-@emits(LOOPS_AND_PART, types.intp, types.intp)
-def row_at(b: Builder, address: Value, offset: Value) -> Value:
+@OfIntegers
+def row_at(b: Builder, address: Value, offset: Value) -> tuple[Value, Part]:
     """Return one row of the table: the loops, and the part. Scratch begins `offset` bytes behind its address."""
     loops, addresses, part = read_row(b, address)
     beginnings = b.inttoptr(addresses, v.POINTER)
     begins = {name: b.load(v.advance(b, beginnings, 8 * i), typ=v.SIZE) for i, name in enumerate(OPERANDS)}
     scratch = b.add(b.load(v.advance(b, beginnings, 8 * SCRATCH), typ=v.SIZE), offset)
-    return loops_and_part(b, loops, part, begins | dict.fromkeys(PACKED, scratch))
+    return loops, part_at(b, part, begins | dict.fromkeys(PACKED, scratch))
 
 
 @functools.cache
@@ -106,6 +90,4 @@ def build_run_parts() -> Callable[[np.ndarray, np.ndarray, int, int], None]:
         number = next_run(of_claims, parts)
         for_each(compute, on_stack((address, row_bytes, parts, of_claims, number, threads, size)), threads)
 
-    pool_symbols.start()
-    (compute,) = compiled_for_c(compute_parts)
-    return functools.partial(compiled_for_python(run_parts, releases_gil=True), compute)
+    return compiled_for_threads(compute_parts, run_parts)

@@ -22,21 +22,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backends.cpu._compile.pieces import compiled_for_threads
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._ir.call_by_address import address_of, call
-from backends.cpu._ir.integers import compiled_for_c
-from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._simd.argument_table import Loops, LoopTable, Run, Shape, cut_evenly
 from backends.cpu._simd.loops import columns_beside, row_bytes
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.part import PANELS_AT_B, Part
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, row_at
 from backends.cpu._simd.slabs import SLAB_BYTES, Columns, pack_slab, slabs_of_a, slabs_of_b
-from backends.cpu._threads import pool_symbols
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, store, yield_thread
 from backends.cpu._threads.claims import claim, first_part, new_claims, next_run
 from backends.cpu._threads.pool import for_each
-from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import word_at, words_at
 from harness.operands import data_address
 from harness.tuning import simd_parts as tuning_parts
@@ -280,12 +277,9 @@ def _build_packed_parts() -> Run:
         store(facts + _RUN, next_run(word_at(facts + _CLAIMS), word_at(facts + _PARTS)))
         for_each(compute, facts, word_at(facts + _THREADS))
 
-    pool_symbols.start()
-    (compute,) = compiled_for_c(pack_and_compute)
-    return functools.partial(compiled_for_python(run, releases_gil=True), compute)
+    return compiled_for_threads(pack_and_compute, run)
 
 
-@inlined
 def _await(progress: int, ends: int, group: int) -> None:
     """Return when all slabs of a group are packed: those that are not are being packed by other threads."""
     looks, packed = 0, progress + _GROUP_BYTES * group + _PACKED

@@ -13,7 +13,6 @@ import numpy as np
 from backends.cpu._ir.call_by_address import call
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.macro_kernel import even_split, part_of
-from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import words_at
 
 _SLAB = 16  # rows that are packed together: of B through all panels of a group, whole squares of registers
@@ -68,7 +67,6 @@ def slabs_of_a(strips: list[tuple[int, int]], shape: Shape, begin: int, lda: int
     return tables
 
 
-@inlined
 def pack_slab(slab: int, gather: int, lanes: int, nv: int, itemsize: int, a: int, b: int, target: int) -> None:
     """Pack the row of the table at an address, from A or B to the memory at `target`, by the code at `gather`."""
     is_of_a, rows, columns, begin, rs, cs, place, k_cur, above, lda = _slab_at(slab)

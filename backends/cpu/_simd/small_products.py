@@ -26,10 +26,8 @@ from backends.cpu._simd.kernel_table import kernel_table
 from backends.cpu._simd.loops import build_product
 from backends.cpu._simd.numpy_object import data_of, dtype_code, fields_of, is_matrix, is_writeable
 from backends.cpu._simd.part import NO_DIAGONAL, Part
-from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._threads.atomics import store
-from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import word_at
 from harness.interface import Shortcut
 from harness.operands import data_address
@@ -84,7 +82,7 @@ def plain_products(
     facts = np.array([*words, data_address(kernel), adds])
     of_none = facts.copy()
     of_none[_LARGEST // 8] = 0  # no product is computed in place, and so none is
-    small, address, asking = entry_point(_build_compute()), data_address(facts), data_address(of_none)
+    small, address, asking = _build_compute(), data_address(facts), data_address(of_none)
     large = LargeProducts(loops_of, adds=adds)
 
     def compute(a: Any, b: Any, out: Any) -> bool:
@@ -167,7 +165,7 @@ def _ready_product(
         shape = Shape(m, n, k, strides_a, strides_b, strides_out[0])
     loops = loops_of(shape, is_swapped)
     table = loops.table(shape, accumulate=adds)
-    bind = functools.partial(entry_point(_build_locate()), data_address(table.addresses))
+    bind = functools.partial(_build_locate(), data_address(table.addresses))
     if adds or not is_self_product(shape, loops.key.operations):
         return way, bind, table.run
     half, addresses = SelfProduct(loops, shape), table.addresses
@@ -182,7 +180,6 @@ def _ready_product(
     return way, bind, run
 
 
-@inlined
 def _by_rows(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
     """Return whether rows are contiguous, ascending and disjoint, and elements aligned."""
     address, rows, columns, row_stride, stride = fields
@@ -192,14 +189,12 @@ def _by_rows(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
     return is_contiguous and is_in_order and address & (itemsize - 1) == 0
 
 
-@inlined
 def _is_simple(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
     """Return whether rows or columns are so."""
     address, rows, columns, row_stride, stride = fields
     return _by_rows(fields, itemsize) or _by_rows((address, columns, rows, stride, row_stride), itemsize)
 
 
-@inlined
 def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
     """Return the address after the last element of a simple matrix."""
     address, rows, columns, row_stride, stride = fields

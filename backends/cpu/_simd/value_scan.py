@@ -11,8 +11,7 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._cache.key import kernel_builder
-from backends.cpu._compile.jit import jit, scalar
-from backends.cpu._simd.run_parts import entry_point
+from backends.cpu._compile.jit import entry_point, jit, scalar
 from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Guard
 from harness.dtypes import is_integer

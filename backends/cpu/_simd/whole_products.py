@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from backends.cpu._compile.jit import entry_point
 from backends.cpu._ladder.execution import build_begin, build_scale
-from backends.cpu._simd.run_parts import entry_point
 from harness.dtypes import is_exact
 from harness.interface import Shortcut
 from harness.operands import distinct, stacks

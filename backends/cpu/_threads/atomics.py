@@ -12,7 +12,7 @@ from numba import types
 
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.intrinsics import OfIntegers
 
 WORD_BYTES = 8
 _POINTER = v.SIZE.as_pointer()  # llvmlite's atomic operations need a typed pointer
@@ -45,10 +45,10 @@ def emit_pause(builder: Builder) -> None:
         builder.call(v.declare(builder, "llvm.x86.sse2.pause", v.VOID, []), [])
 
 
-load = emits(types.intp, types.intp)(emit_load)
-store = emits(types.void, types.intp, types.intp)(emit_store)
-add = emits(types.intp, types.intp, types.intp)(emit_add)
-replace = emits(types.boolean, types.intp, types.intp, types.intp)(emit_replace)
-pause = emits(types.void)(emit_pause)
+load = OfIntegers(emit_load)
+store = OfIntegers(emit_store)
+add = OfIntegers(emit_add)
+replace = OfIntegers(emit_replace)
+pause = OfIntegers(emit_pause)
 # Let another thread have this one's processor.
 yield_thread = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import sys
 
-import numba
 import numpy as np
 from numba import types
 
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, replace
-from backends.cpu._vector.inlined import inlined
 
 _here = types.ExternalFunction("sched_getcpu", types.int32())
 
@@ -35,7 +33,7 @@ def _thread(thread: int) -> int:
     return np.intp(thread)
 
 
-_place = inlined(_processor if sys.platform.startswith("linux") else _thread)  # elsewhere systems do not say
+_place = _processor if sys.platform.startswith("linux") else _thread  # elsewhere systems do not say
 
 
 def new_claims(parts: int) -> np.ndarray:
@@ -43,19 +41,16 @@ def new_claims(parts: int) -> np.ndarray:
     return np.zeros(parts + 1, np.int64)
 
 
-@inlined
 def next_run(claims: int, parts: int) -> int:
     """Begin a run, before its threads do, and return its number; `claims` is the address of the words."""
     return add(claims + WORD_BYTES * parts, 1) + 1
 
 
-@numba.njit
 def first_part(parts: int, threads: int, thread: int) -> int:
     """Return the first of the parts that belong to the processor of this thread: `parts / threads` of them."""
     return _place(thread) % threads * parts // threads
 
 
-@inlined
 def claim(claims: int, part: int, number: int) -> bool:
     """Claim a part in the run of that number, and return whether no other thread had."""
     word = claims + WORD_BYTES * part

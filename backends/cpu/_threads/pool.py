@@ -32,8 +32,7 @@ from backends.cpu._ir.call_by_address import call_function
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store, yield_thread
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.inlined import inlined
-from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.intrinsics import OfIntegers
 
 # The state of a worker: one of these, or the address of the loop that it is invited to.
 _IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
@@ -74,34 +73,34 @@ _detach = types.ExternalFunction("pthread_detach", types.int32(types.intp))
 SYMBOL = "gemm_harness_thread_pool"
 
 
-@emits(types.intp)
+@OfIntegers
 def _pool(builder: Builder) -> Value:
     """Return the address of the pool: a symbol, so that compiled code can be kept from one process to the next."""
     variable = builder.module.globals.get(SYMBOL) or ir.GlobalVariable(builder.module, v.BYTE, SYMBOL)
     return builder.ptrtoint(variable, v.SIZE)
 
 
-@emits(types.intp, types.intp)
+@OfIntegers
 def _number_from(builder: Builder, function: Value) -> Value:
     """Return the result of a function of C without arguments, an int."""
     pointer = builder.inttoptr(function, ir.FunctionType(v.INDEX, []).as_pointer())
     return builder.sext(builder.call(pointer, []), v.SIZE)
 
 
-@emits(types.intp, types.intp)
+@OfIntegers
 def stack(builder: Builder, words: Value) -> Value:
     """Return the address of `words` words on the stack of the function that calls."""
     return builder.ptrtoint(builder.alloca(v.SIZE, size=words), v.SIZE)
 
 
-@emits(types.void, *[types.intp] * 5)
+@OfIntegers
 def _call_piece(b: Builder, function: Value, arguments: Value, sizes: Value, steps: Value, data: Value) -> None:
     """Call the code of a loop, a function of C: it computes `sizes[0]` of its pieces."""
     pointer = b.inttoptr(function, ir.FunctionType(v.VOID, [v.POINTER] * 4).as_pointer())
     b.call(pointer, [b.inttoptr(value, v.POINTER) for value in (arguments, sizes, steps, data)])
 
 
-@emits(types.void, *[types.intp] * 3)
+@OfIntegers
 def _call_layer(b: Builder, layer: Value, loop: Value, threads: Value) -> None:
     """Have the `numba_parallel_for` of a threading layer, a function of C, compute a loop."""
     fields = [b.load(b.inttoptr(b.add(loop, v.size(WORD_BYTES * i)), v.POINTER), typ=v.SIZE) for i in range(7)]
@@ -118,7 +117,6 @@ def call_piece(arguments: int, sizes: int, steps: int, data: int) -> None:
         call_function(function, (table, first + i * load(steps)))
 
 
-@inlined
 def _work(loop: int) -> None:
     """Compute pieces of a loop until all are claimed."""
     inner, arrays = load(loop + _INNER), load(loop + _ARRAYS)
@@ -138,14 +136,12 @@ def _work(loop: int) -> None:
         _call_piece(load(loop + _FUNCTION), own_arguments, own_sizes, steps, load(loop + _DATA))
 
 
-@inlined
 def _leave(loop: int) -> None:
     """Sign off from a loop, and wake its caller if it sleeps. After that the loop's memory may be gone."""
     if add(loop + _INVITED, -2) == 3:
         _sem_post(loop + _DONE)
 
 
-@inlined
 def _await_invitation(pool: int, state: int, ended: int) -> int:
     """Return the loop whose invitation the worker has accepted, or 0 after it has slept.
 
@@ -180,7 +176,6 @@ def run_worker(seat: int) -> int:
     return 0
 
 
-@inlined
 def _start_workers(pool: int) -> int:
     """Start a thread for every seat of the pool, and return how many there are."""
     mask, before, thread = stack(_SIGNALS_WORDS), stack(_SIGNALS_WORDS), stack(1)
@@ -202,7 +197,6 @@ def _start_workers(pool: int) -> int:
     return count
 
 
-@inlined
 def _count_workers(pool: int) -> int:
     """Return the number of workers of this process, and start them if it has none."""
     process, owner = np.intp(_getpid()), load(pool + _OWNER)
@@ -216,7 +210,6 @@ def _count_workers(pool: int) -> int:
     return count
 
 
-@inlined
 def _avoid(seat: int, cpu: int) -> None:
     """Keep a worker that is about to be woken off a processor."""
     mask, size = stack(_MASK_WORDS), _MASK_WORDS * WORD_BYTES
@@ -232,7 +225,6 @@ def _avoid(seat: int, cpu: int) -> None:
     store(seat + _AVOIDED, cpu + 1)
 
 
-@inlined
 def _invite(pool: int, loop: int, missing: int) -> int:
     """Invite up to `missing` idle workers to a loop, and return the end of the range of their seats in the pool."""
     end, cpu = 0, np.intp(_here())
@@ -252,7 +244,6 @@ def _invite(pool: int, loop: int, missing: int) -> int:
     return end
 
 
-@inlined
 def _await_workers(pool: int, loop: int) -> None:
     """Return when no worker is at work on the loop.
 
@@ -273,7 +264,6 @@ def _await_workers(pool: int, loop: int) -> None:
             pass  # interrupted by a signal, which Python handles after the loop
 
 
-@inlined
 def _record(
     loop: int, function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""Numba intrinsics: functions of compiled code whose instructions are written here, one by one, as LLVM IR."""
+"""Intrinsics, of Numba's functions or of functions of integers: their instructions are written as LLVM IR."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from backends.cpu._vector import code as v
@@ -38,9 +37,7 @@ def emits(returns: Any = None, *arguments: Any) -> Callable[[Emit], Any]:
 
         functools.update_wrapper(define, emit)
         define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined] # Numba matches arguments with it
-        made = intrinsic(define)
-        made.emit = emit  # for functions of integers
-        return made
+        return intrinsic(define)
 
     return decorate
 
@@ -54,7 +51,13 @@ def as_pointer(builder: Builder, address: Value) -> Value:
     return builder.inttoptr(address, ir.IntType(8).as_pointer())
 
 
-@emits(types.intp, types.intp)
+class OfIntegers(NamedTuple):
+    """What functions of integers alone call: it writes its instructions as ``emit(builder, *words)``."""
+
+    emit: Callable[..., Any]
+
+
+@OfIntegers
 def word_at(builder: Builder, address: Value) -> Value:
     """Return the word of 8 bytes at an address."""
     return builder.load(builder.inttoptr(address, v.POINTER), typ=v.SIZE)
@@ -63,44 +66,18 @@ def word_at(builder: Builder, address: Value) -> Value:
 def words_at(count: int) -> Any:
     """Return the intrinsic ``read(address)`` of so many words of 8 bytes, one behind the other, as a tuple."""
 
-    @emits(types.UniTuple(types.intp, count), types.intp)
-    def read(builder: Builder, address: Value) -> Value:
+    @OfIntegers
+    def read(builder: Builder, address: Value) -> tuple[Value, ...]:
         start = builder.inttoptr(address, v.POINTER)
-        return cgutils.pack_array(
-            builder, [builder.load(v.advance(builder, start, 8 * i), typ=v.SIZE) for i in range(count)]
-        )
+        return tuple(builder.load(v.advance(builder, start, 8 * i), typ=v.SIZE) for i in range(count))
 
     return read
 
 
-class OfIntegers(NamedTuple):
-    """An intrinsic that functions of integers alone know."""
-
-    emit: Emit
-
-
-def _emit_on_stack(builder: Builder, words: tuple[Value, ...]) -> Value:
+@OfIntegers
+def on_stack(builder: Builder, words: tuple[Value, ...]) -> Value:
+    """Return the address of a tuple of words, one behind the other, on the stack of the function that calls."""
     places = builder.ptrtoint(builder.alloca(v.SIZE, size=v.size(len(words))), v.SIZE)
     for number, word in enumerate(words):
         builder.store(word, builder.inttoptr(builder.add(places, v.size(8 * number)), v.POINTER))
     return places
-
-
-# on_stack(words): the address of a tuple of words, one behind the other, on the stack of the function that calls.
-on_stack = OfIntegers(_emit_on_stack)
-
-
-def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> Any:
-    """Return an intrinsic of a tuple of `count` sizes or addresses that returns nothing: ``emit(builder, values)``."""
-
-    @emits(types.void, types.UniTuple(types.intp, count))
-    def generated(builder: Builder, values: Value) -> None:
-        emit(builder, [builder.extract_value(values, i) for i in range(count)])
-
-    generated.emit = lambda builder, values: emit(builder, list(values))
-    return generated
-
-
-def function_intrinsic(count: int, name: str, emit: Emit) -> Any:
-    """Return a `size_intrinsic` whose instructions, ``emit(builder, *values)``, are a function of their own."""
-    return size_intrinsic(count, lambda b, values: v.calls(name, emit)(b, *values))

@@ -119,6 +119,6 @@ def as_installed(cells: Sequence[Cell], options: Json) -> str:
     plain = [cell for cell in cells if is_as_installed(cell)]
     if len(plain) == len(cells):
         return ""
-    own = [c for c in rates.contenders(plain) if c.is_ok and rates.axis(c, "backend") == options["subject"]]
+    own = [c for c in rates.timed(plain) if rates.axis(c, "backend") == options["subject"]]
     ratios = [ratio.estimate for cell in own if (ratio := rivals.over_fastest(cell, plain)) is not None]
     return f"{geometric_mean(ratios):.2f}" if ratios else ""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from harness.analysis import peaks, ranks, rates, read_rates, rivals, shares
 from harness.analysis.findings import ratios
-from harness.analysis.findings.sentences import FIRST, MEDIAN, PART, SPEED, SPENDS, Finding, Value, exactly
+from harness.analysis.findings.sentences import FIRST, MEDIAN, PART, SPEED, SPENDS, Finding, Value
 from harness.experiment import Json
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 PEAK = "its measured peak"
@@ -16,7 +17,7 @@ ABOVE = "Above 100 %: the peak was measured too low"
 
 def _of_peak(cells: list[Cell], options: Json) -> list[Value]:
     """Return the parts of the peak that the cells of the subject reach."""
-    own = (c for c in rates.contenders(cells) if c.is_ok and rates.axis(c, "backend") == options["subject"])
+    own = (c for c in rates.timed(cells) if rates.axis(c, "backend") == options["subject"])
     found = ((cell, peaks.interval_of_peak(cell, cells), peaks.peak_of(cell, cells)) for cell in own)
     return [Value(share, (cell, peak)) for cell, share, peak in found if share is not None and peak is not None]
 
@@ -56,7 +57,7 @@ def _pairs(values: list[Value]) -> list[tuple[Cell, Cell | None]]:
 
 def of_read(cells: list[Cell], options: Json) -> Finding | None:
     """Return which part of the measured rate of reading the subject reaches; of what fits caches its speed instead."""
-    own = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.contender == options["subject"]]
+    own = [cell for cell in rates.timed(cells) if cell.contender == options["subject"]]
     values = [Value(share, (cell,)) for cell in own if (share := read_rates.of_read(cell, cells)) is not None]
     speed = ratios.FINDINGS["speed"](cells, {**options, "over": ratios.LIBRARY})
     if not values:
@@ -71,7 +72,7 @@ def stages(cells: list[Cell], options: Json) -> Finding | None:
         bar = ranks.warm_stages(cell) if cell.is_ok else {}
         if bar:
             part = 100 * sum(bar.get(name, 0.0) for name in names) / sum(bar.values())
-            found.append(Value(exactly(part), (cell,)))
+            found.append(Value(exact(part), (cell,)))
     if not found:
         return None
     by_case = rates.group(found, lambda value: value.cell.case).values()
@@ -84,8 +85,8 @@ def stages(cells: list[Cell], options: Json) -> Finding | None:
 
 def in_products(cells: list[Cell], options: Json) -> Finding | None:
     """Return which part of its time the ``algorithm`` spends in products, and which stored parts do not hold."""
-    found = [(c, part) for c in rates.contenders(cells) if c.is_ok and (part := shares.share(c)) is not None]
-    values = [Value(exactly(100 * part), (cell,)) for cell, part in found]
+    found = [(c, part) for c in rates.timed(cells) if (part := shares.share(c)) is not None]
+    values = [Value(exact(100 * part), (cell,)) for cell, part in found]
     note = shares.left_out(cells, options)
     return Finding(options["algorithm"], SPENDS, values, "its time in products", note=note) if values else None
 

@@ -20,10 +20,9 @@ from harness.analysis.findings.sentences import (
     Finding,
     Measure,
     Value,
-    exactly,
 )
 from harness.experiment import Json
-from harness.stats.statistics import Interval, geometric_mean
+from harness.stats.statistics import Interval, exact, geometric_mean
 from harness.stats.verdict import Verdict
 from harness.store.store import Cell
 
@@ -44,7 +43,7 @@ def _of_fact(name: str) -> Ratio:
 
     def over(cell: Cell, other: Cell) -> Interval | None:
         own, of_other = cell.facts.get(name), other.facts.get(name)
-        return exactly(own / of_other) if own is not None and of_other else None
+        return exact(own / of_other) if own is not None and of_other else None
 
     return over
 
@@ -84,7 +83,7 @@ def ratio(measure: Measure, of: Ratio, cells: list[Cell], options: Json) -> Find
 def _values(of: Ratio, find: Rival, cells: list[Cell], options: Json) -> list[Value]:
     """Return the number of each cell of the subject that has a rival."""
     subject, axes, found = options.get("subject"), options.get("place", ()), list[Value]()
-    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    timed = rates.timed(cells)
     named = [cell for cell in timed if cell.contender == subject]
     for cell in named or [cell for cell in timed if subject in (None, rates.axis(cell, "backend"))]:
         rival = find(cell, cells)
@@ -105,7 +104,7 @@ def _over_fastest(measure: Measure, values: list[Value], cells: list[Cell], opti
     slower = _slower(measure, values)
     if named:
         by_dtype = rates.group(routines, lambda value: str(rates.axis(value.cell, "dtype")))
-        means = [Value(exactly(_mean(own)), place=dtype) for dtype, own in by_dtype.items()]
+        means = [Value(exact(_mean(own)), place=dtype) for dtype, own in by_dtype.items()]
         every = {f"all {len(values)} products": values}
         return Finding(who, measure, means, name, scope=options["named"], others=every, slower=slower, judged=pairs)
     expressions = [value for value in values if value not in routines]
@@ -134,7 +133,7 @@ def _name_of_rivals(over: str, values: Sequence[Value], cells: Sequence[Cell]) -
     kernels = libraries.families([cell for cell in cells if cell.contender == name]).get(name)
     who = libraries.plain_name(own[0]) + (f" with {kernels}" if kernels else "")
     semirings = {rates.axis(value.cell, "semiring") for value in values}
-    same = [c for c in rates.contenders(cells) if c.is_ok and rates.axis(c, "semiring") in semirings]
+    same = [c for c in rates.timed(cells) if rates.axis(c, "semiring") in semirings]
     timed = {rivals.project_of(c) for c in same if rivals.is_peer(c) and not rivals.is_expression(c)}
     if over == LIBRARY and len(timed) == 1:
         return who
@@ -147,11 +146,11 @@ def best(cells: list[Cell], options: Json) -> Finding | None:
     """Return the fastest choice of each panel, or of each value of the axis ``by``, over the slowest."""
     by = options.get("by", options.get("panels", "problem"))
     found = {}
-    done = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    done = rates.timed(cells)
     for place, own in rates.group(done, lambda cell: rates.words(cell, by)).items():
         fast, slow = max(own, key=lambda cell: cell.rate), min(own, key=lambda cell: cell.rate)
         if fast is not slow:
-            found[fast.contender, slow.contender, place] = Value(exactly(fast.rate / slow.rate), (fast, slow), place)
+            found[fast.contender, slow.contender, place] = Value(exact(fast.rate / slow.rate), (fast, slow), place)
     if not found:
         return None
     first = next(iter(found)) if options.get("pick", FIRST) == FIRST else max(found, key=lambda key: found[key].number)
@@ -162,12 +161,12 @@ def best(cells: list[Cell], options: Json) -> Finding | None:
 
 def fastest(cells: list[Cell], options: Json) -> Finding | None:
     """Return who is fastest in most cases, and its speed in all of them over the fastest library or the reference."""
-    groups = rates.group((c for c in rates.contenders(cells) if c.is_ok), lambda c: (c.case, c.run)).values()
+    groups = rates.group(rates.timed(cells), lambda c: (c.case, c.run)).values()
     cases = [sorted(own, key=lambda cell: cell.median_ns) for own in groups if len(own) > 1]
     if not cases:
         return None
     wins = rates.group(cases, lambda own: own[0].contender)
-    counts = {who: [Value(exactly(len(won)), words=f"{len(won)} of {len(cases)}")] for who, won in wins.items()}
+    counts = {who: [Value(exact(len(won)), words=f"{len(won)} of {len(cases)}")] for who, won in wins.items()}
     who = max(wins, key=lambda name: len(wins[name]))
     own = [(cell, case) for case in cases for cell in case if cell.contender == who]
     first, _ = own[0]

@@ -210,11 +210,6 @@ def nothing(why: str, judged: Sequence[tuple[Cell, Cell | None]]) -> Finding:
     return Finding("", SPEED, (), judged=judged, plain=why)
 
 
-def exactly(number: float) -> Interval:
-    """Return a number without an interval."""
-    return Interval(number, number, number)
-
-
 def _end(choose: Callable[..., Value], values: Sequence[Value]) -> Value:
     return choose(values, key=lambda value: value.number.estimate)
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from harness.analysis import ragged_sizes, rates
-from harness.analysis.findings.sentences import LOSS, PAYS, Finding, Value, exactly, nothing
+from harness.analysis.findings.sentences import LOSS, PAYS, Finding, Value, nothing
 from harness.analysis.ragged_sizes import swept
 from harness.experiment import Json
-from harness.stats.statistics import median
+from harness.stats.statistics import exact, median
 from harness.store.store import Cell
 
 MOST_NOISE = 25.0  # percent by which whole tiles may differ in a sweep that tells what other sizes cost
@@ -24,9 +24,9 @@ def first_size(sizes: Sequence[tuple[float, bool]], point: Callable[[float], str
     first = min((n for n, _ in ordered if n > above), default=math.inf)
     last = max((n for n, _ in itertools.takewhile(lambda size: size[1], ordered)), default=-math.inf)
     if first < math.inf:
-        return Value(exactly(first), words=f"from {point(first)} on")
+        return Value(exact(first), words=f"from {point(first)} on")
     words = f"only up to {point(last)}" if last > -math.inf else f"nowhere up to {point(ordered[-1][0])}"
-    return Value(exactly(math.inf), words=words)
+    return Value(exact(math.inf), words=words)
 
 
 def pays(cells: list[Cell], options: Json) -> Finding | None:
@@ -74,7 +74,7 @@ def losses(cells: list[Cell], options: Json) -> Finding | None:
     found, firm = ragged_sizes.losses(cells, options), ragged_sizes.firm_sizes(cells, options)
     ends = {row: ragged_sizes.worst(own, {n for name, n in firm if name == row[0]}) for row, own in found.items()}
     own = [row for row in found if row[0] == who]
-    timed = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.axis(cell, "backend") == who]
+    timed = [cell for cell in rates.timed(cells) if rates.axis(cell, "backend") == who]
     judged = [(cell, None) for cell in timed]
     if not own:
         alone = nothing(f"{who} was measured alone: the drift of the machine hides what a size costs", judged)
@@ -95,7 +95,7 @@ def losses(cells: list[Cell], options: Json) -> Finding | None:
         row = max(others, key=lambda row: others[row][1])
         at, most = others[row]
         notes.append(f"{_row(row)} loses at most {max(most, 0):.0f} % ({size(at)})")
-    value = Value(exactly(max(loss, 0.0)), place=size(n)) if loss > noise else Value(exactly(noise))
+    value = Value(exact(max(loss, 0.0)), place=size(n)) if loss > noise else Value(exact(noise))
     what = f"at {options.get('ragged', 'sizes that fit no tile')}"
     return Finding(_row(subject), LOSS, [value], what, judged=judged, note="; ".join(notes))
 

@@ -24,7 +24,7 @@ def ablated(
         ``whole``: rung, first and last contender of the path.
     """
     by_rung = rates.group(
-        (cell for cell in rates.contenders(cells) if cell.is_ok and cell.threads == 1),
+        (cell for cell in rates.timed(cells) if cell.threads == 1),
         lambda cell: cell.axes.get("rung"),
     )
     steps = [(idea, rung, _factor(by_rung.get(rung, []), off, on)) for idea, rung, off, on in options.get("steps", ())]

@@ -31,10 +31,7 @@ def losses(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str,
     if options.get("sweeps"):
         return {name: sweep.points for name, sweep in swept.sweeps(cells, options).items()}
     x, rows = options.get("x", "n"), options.get("rows", ())
-    series = rates.group(
-        (cell for cell in rates.contenders(cells) if cell.is_ok),
-        lambda cell: (cell.contender, rates.words(cell, rows)),
-    )
+    series = rates.group(rates.timed(cells), lambda cell: (cell.contender, rates.words(cell, rows)))
     found = {name: _losses_at_ragged_sizes(own, x) for name, own in series.items()}
     return {name: points for name, points in found.items() if points}
 
@@ -50,7 +47,7 @@ def beyond_noise(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tupl
 def firm_sizes(cells: Iterable[Cell], options: Mapping[str, Any]) -> set[tuple[str, int]]:
     """Return by contender the sizes whose time may be named as the worst: of several samples, no core taken away."""
     x = options.get("x", "n")
-    return {(cell.contender, rates.axis(cell, x)) for cell in rates.contenders(cells) if cell.is_ok and is_firm(cell)}
+    return {(cell.contender, rates.axis(cell, x)) for cell in rates.timed(cells) if is_firm(cell)}
 
 
 def worst(points: Sequence[tuple[int, float]], firm: Collection[int]) -> tuple[int, float]:

@@ -83,7 +83,7 @@ def unsteadiness(cells: list[Cell]) -> float | None:
 
     All strategies but that from rank 0 compute alike on one rank. None if no product was measured twice.
     """
-    alone = [c for c in rates.contenders(cells) if c.is_ok and ranks_of(c) == 1 and decomposition(c) is not None]
+    alone = [c for c in rates.timed(cells) if ranks_of(c) == 1 and decomposition(c) is not None]
     own = [cell for cell in alone if cell.arguments["backend"] != FROM_ROOT]
     times = [[cell.median_ns for cell in alike] for alike in rates.group(own, _problem).values()]
     return max((100 * (max(each) / min(each) - 1) for each in times if len(each) > 1), default=None)

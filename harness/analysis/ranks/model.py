@@ -213,7 +213,7 @@ def _nearest(cell: Cell, one_rank: Cell, cells: Iterable[Cell]) -> Cell:
     Of two as near it is `one_rank`, the case's own.
     """
     wanted = _local_k(cell)
-    alike = [other for other in rates.contenders(cells) if other.is_ok and _kind(other) == _kind(one_rank)]
+    alike = [other for other in rates.timed(cells) if _kind(other) == _kind(one_rank)]
     measured = [one_rank, *(other for other in alike if reading(other, "compute"))]
     return min(measured, key=lambda other: abs(math.log(wanted / _local_k(other))))
 

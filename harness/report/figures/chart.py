@@ -27,11 +27,6 @@ class Point(NamedTuple):
     begin: float = math.nan  # where a bar or a stem begins; not finite: nothing leads to the point
 
 
-def exact(value: float) -> Interval:
-    """Return a value that is counted or computed."""
-    return Interval(value, value, value)
-
-
 @dataclass
 class Series:
     """Points of one look; they are joined if the look has a ``linestyle``."""

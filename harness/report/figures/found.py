@@ -9,11 +9,11 @@ from harness.analysis.findings import switches
 from harness.analysis.ragged_sizes import swept
 from harness.analysis.traffic import model
 from harness.experiment import Json
-from harness.report.figures.chart import Axis, Chart, Look, Panel, Point, Rule, Series, Table, exact
+from harness.report.figures.chart import Axis, Chart, Look, Panel, Point, Rule, Series, Table
 from harness.report.figures.looks import GREY, INK, MARKERS, PALE, PALETTE, STAGES, Looks, dot, role_colour
 from harness.report.figures.rows import in_words, names_of, said
 from harness.report.figures.values import MANY_G, ONE, percent, point, scale, short, unit
-from harness.stats.statistics import Interval, median
+from harness.stats.statistics import Interval, exact, median
 from harness.store.store import Cell
 
 CALLS = {"a warm call": ranks.warm_stages, "the first call": ranks.first_stages}
@@ -74,7 +74,7 @@ def factors(cells: list[Cell], options: Json) -> Chart:
 
 def predicted(cells: list[Cell], options: Json) -> Chart:
     """Return the rate that its loads allow each rung beside the measured one, with what the prediction rests on."""
-    shown, chart = [cell for cell in rates.contenders(cells) if cell.is_ok], Chart(notes=[_PREDICTED])
+    shown, chart = rates.timed(cells), Chart(notes=[_PREDICTED])
     looks = Looks(shown)
     for group in rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem"))).values():
         factor, entries = scale("rate", group), []

@@ -11,7 +11,7 @@ from harness.analysis.ragged_sizes import swept
 from harness.analysis.ranks import RankPoint, projection
 from harness.analysis.ranks import model as rank_model
 from harness.experiment import Json
-from harness.report.figures.chart import Axis, Chart, Look, Panel, Point, Rule, Series, Table, Words, exact
+from harness.report.figures.chart import Axis, Chart, Look, Panel, Point, Rule, Series, Table, Words
 from harness.report.figures.looks import GREY, INK, PALETTE, Looks, dot
 from harness.report.figures.values import (
     FEWEST_JOINED,
@@ -27,7 +27,7 @@ from harness.report.figures.values import (
     unit,
     value_axis,
 )
-from harness.stats.statistics import Interval, geometric_mean
+from harness.stats.statistics import Interval, exact, geometric_mean
 from harness.store.store import Cell
 
 LAUNCHES: Look = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
@@ -291,7 +291,7 @@ def model_error(cells: list[Cell], options: Json) -> Chart:
 def projected(cells: list[Cell], options: Json) -> Chart:
     """Return the efficiency that the model expects on thousands of ranks, a panel for each measured local rate."""
     chart = Chart(share="x", notes=[_PROJECTED])
-    for cell in (cell for cell in rates.contenders(cells) if cell.is_ok):
+    for cell in rates.timed(cells):
         name, n, *constants = options["links"]["gpu" if rates.is_on_device(cell) else "cpu"]
         rate = f"{short(cell.rate * scale('rate', [cell]))} {unit([cell])}"
         where = f"{rates.axis(cell, 'problem')}, n={n}; a rank: {cell.contender}, {rate}"

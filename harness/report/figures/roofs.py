@@ -12,11 +12,12 @@ from harness.analysis import peaks, rates
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, footprint, loads
 from harness.experiment import Json
-from harness.report.figures.chart import Axis, Chart, Look, Panel, Point, Rule, Series, Words, exact
+from harness.report.figures.chart import Axis, Chart, Look, Panel, Point, Rule, Series, Words
 from harness.report.figures.found import bandwidth, called
 from harness.report.figures.looks import GREY, INK, MARKERS, Looks, dot
 from harness.report.figures.values import DASHED, point, scale, short, unit
 from harness.report.tables import byte_size
+from harness.stats.statistics import exact
 from harness.store.store import Cell
 
 SMALLEST, POINTS = 64, 160  # bytes of the smallest fast memory of a curve, and points of the curve
@@ -32,7 +33,7 @@ def roofline(cells: list[Cell], options: Json) -> Chart:
     In the panel of a memory a product stands at the operations for each byte that it loads from there. Its dot is full
     under the lowest of its roofs, and hollow under the others. With the option ``point`` markers are by that axis.
     """
-    products = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    products = rates.timed(cells)
     groups = rates.group(products, lambda cell: rates.words(cell, options.get("panels", "problem")))
     roofs = {title: by_memory for title, group in groups.items() if (by_memory := _by_memory(group, cells))}
     if not roofs:
@@ -86,7 +87,7 @@ def _by_memory(group: list[Cell], cells: list[Cell]) -> dict[model.Level, list[t
 
 def reuse(cells: list[Cell], options: Json) -> Chart:
     """Return the loads of each rung through a fast memory of any size, above the bound that no order of loops beats."""
-    stated = [cell for cell in rates.contenders(cells) if cell.is_ok and model.nest_of(cell) is not None]
+    stated = [cell for cell in rates.timed(cells) if model.nest_of(cell) is not None]
     looks, chart = Looks(stated), Chart(height=3.6, notes=[_REUSE], is_computed=True)
     for group in rates.group(stated, lambda cell: rates.words(cell, options.get("panels", "problem"))).values():
         memories, size, sizes = model.levels(group[0], cells), model.itemsize(group[0]), model.sizes_of(group[0])

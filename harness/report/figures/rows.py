@@ -9,7 +9,7 @@ from typing import Any
 from harness.analysis import peaks, rates, rivals
 from harness.analysis.findings import regret
 from harness.experiment import Json
-from harness.report.figures.chart import Axis, Chart, Panel, Rule, Series, Table, Words, exact
+from harness.report.figures.chart import Axis, Chart, Panel, Rule, Series, Table, Words
 from harness.report.figures.looks import GREY, INK, MARKERS, PALETTE, dot, role_colour
 from harness.report.figures.values import (
     NS_OF_A_MS,
@@ -24,7 +24,7 @@ from harness.report.figures.values import (
     unit,
     value_axis,
 )
-from harness.stats.statistics import Interval, geometric_mean
+from harness.stats.statistics import Interval, exact, geometric_mean
 from harness.store.store import Cell
 
 SPREAD = 0.62  # of the height of a row, over which its dots are spread
@@ -35,7 +35,7 @@ def bars(cells: list[Cell], options: Json) -> Chart:
 
     With ``sort`` the smallest is on top.
     """
-    shown = [cell for cell in rates.contenders(cells) if cell.is_ok or options.get("labels") != "ladder"]
+    shown = (rates.timed if options.get("labels") == "ladder" else rates.contenders)(cells)
     options = {"value": "rate", **options}
     value, around = options["value"], cells if options.get("peak", True) else shown
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))

@@ -10,8 +10,8 @@ import numpy as np
 from harness.analysis import peaks, rates, read_rates, rivals, shares
 from harness.analysis.findings import regret
 from harness.experiment import NARROW_PEAK, Json
-from harness.report.figures.chart import Axis, Look, Point, Rule, Series, exact
-from harness.stats.statistics import Interval
+from harness.report.figures.chart import Axis, Look, Point, Rule, Series
+from harness.stats.statistics import Interval, exact
 from harness.store.store import Cell
 
 LOG_SCALE = ", log scale"
@@ -68,7 +68,7 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     if value in FACTS:
         stored = shares.share(cell) if value == "share" else cell.facts.get(value)
         fact = FACTS[value][1] * float(math.nan if stored is None else stored)
-        return Interval(fact, fact, fact)
+        return exact(fact)
     if value in SHARES:
         return SHARES[value](cell, cells) or NO_VALUE
     reference = rates.reference_of(cell, cells)
