@@ -1,0 +1,179 @@
+"""Reachability on tensor cores, 32 edges a word from beginning to end.
+
+    pack once
+    for each panel K of pivots
+        D[K, K] := D[K, K] | D[K, K] (x) D[K, K]     until nothing changes
+        D[:, K] := D[:, K] | D[:, K] (x) D[K, K]
+        D       := D       | D[:, K] (x) D[K, :]
+    unpack once
+
+A product reads the rows of its right operand by columns, which a pass turns before it, and its left operand as it lies in
+D, while D is written. That is right: a bit that has just been set is a path too. Squares double the edges of paths, so
+their number is known before; where nothing has changed, those that are left return at once, and the host waits for none.
+
+Source: Warshall (1962), by blocks, see `harness.elimination`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._program.operators import Form
+from backends.gpu._program.packed import PackedProgram
+from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div
+from backends.gpu._program.repeat import launch_with_scratch
+from backends.gpu._program.tensor_map import TensorMap
+from backends.gpu._tensor.bit_product import BITS_BY_TMA, pack_defines
+from backends.gpu._tensor.tma import add_tma
+from harness.api.paths.bits import bytes_of
+from harness.interface import Findings
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning.gpu.paths import PASS_BLOCKS, PASS_THREADS, bits_panel_of
+from harness.tuning.gpu.tensor_cores import HOPPER_TILES, TILE_ROWS
+
+_BITS, _WORD, _FLAG = 32, np.dtype(np.uint32), np.dtype(np.int32)
+_SIDE = 256  # of a square that `turn` turns, and columns of a tile
+_STEP = BITS_BY_TMA.bk * _BITS  # pivots of a stage of tiles; rows of D are a multiple of so many bits
+_NOWHERE = np.uint64(0)
+_OCTETS = np.dtype(np.uint8)
+
+
+class BitsProgram:
+    """The launches that close one graph of bools, in buffers "from" and "to", which may be the same.
+
+    Parameters
+    ----------
+    n : int
+    plan_of : callable
+        Returns the plan of a product of bools by wgmma.
+    is_packed : bool
+        Whether elements are bytes of eight edges.
+
+    Attributes
+    ----------
+    program : Program
+    """
+
+    def __init__(self, n: int, plan_of: Callable[[Problem], Plan], problem: Problem, *, is_packed: bool) -> None:
+        self._n, self._plan_of, self._problem, self.program = n, plan_of, problem, Program()
+        self._ld, panel = ceil_div(n, _STEP) * _STEP // _BITS, bits_panel_of(n)
+        self._pitch = min(panel // _BITS, self._ld)
+        self._d = self.program.reserve("bits", n * self._ld, _WORD)
+        self._turned = self.program.reserve("turned", self._ld * _BITS * self._pitch, _WORD)
+        self.program.reserve("flags", panel.bit_length() + 1, _FLAG)
+        self._begin(is_packed=is_packed)
+        for first in range(0, n, panel):
+            self._add_panel(first, min(panel, n - first))
+        self._end(is_packed=is_packed)
+
+    def _begin(self, *, is_packed: bool) -> None:
+        n, blocks = self._n, min(self._n, PASS_BLOCKS)
+        if is_packed:
+            self._launch("take_octets", blocks, Place("from"), bytes_of(n), n, self._d, self._ld)
+        else:
+            self._pack("pack_rows", Place("from"), n, n, n, self._d, self._ld)
+        self._launch("put_one", ceil_div(n, PASS_THREADS), self._d, self._ld, n)
+
+    def _end(self, *, is_packed: bool) -> None:
+        n = self._n
+        if is_packed:
+            self._launch("give_octets", min(n, PASS_BLOCKS), self._d, self._ld, n, Place("to"), bytes_of(n))
+        else:
+            self._pack("unpack", self._d, self._ld, Place("to"), n, n, n, 0)
+
+    def _pack(self, function: str, *arguments: object) -> None:
+        kernel = Kernel("pack_bits", pack_defines(is_aligned=self._n % 16 == 0), (PASS_THREADS,), function=function)
+        self.program.launch(kernel, min(self._n, PASS_BLOCKS), *arguments)
+
+    def _launch(self, function: str, blocks: int | tuple[int, ...], *arguments: object) -> None:
+        kernel = Kernel("close_bits", (), (PASS_THREADS,), function=function, is_chained=function == "turn")
+        self.program.launch(kernel, blocks, *arguments)
+
+    def _add_panel(self, first: int, size: int) -> None:
+        n, pivots, width = self._n, slice(first, first + size), ceil_div(size, _SIDE) * _SIDE
+        gate: Any = _NOWHERE
+        for square in range(max(size - 2, 0).bit_length()):
+            said = Place("flags", square)
+            self._turn(pivots, first, width, gate, said)
+            self._multiply(pivots, slice(first, first + size), slice(first, first + width), gate, said)
+            gate = said
+        if size < n:
+            self._turn(pivots, 0, ceil_div(n, _SIDE) * _SIDE, _NOWHERE, _NOWHERE)
+            self._multiply(pivots, slice(0, n), slice(first, first + width))
+            self._multiply(pivots, slice(0, n), slice(0, ceil_div(n, _SIDE) * _SIDE))
+
+    def _words(self, pivots: slice) -> int:
+        return ceil_div(pivots.stop - pivots.start, _STEP) * _STEP // _BITS
+
+    def _turn(self, pivots: slice, begin: int, columns: int, gate: Any, clears: Any) -> None:
+        """Turn the rows of the pivots, of so many columns from `begin` on."""
+        grid = columns // _SIDE, self._words(pivots) * _BITS // _SIDE
+        where = self._d, self._ld, self._n, pivots.start, begin, self._turned, self._pitch
+        self._launch("turn", grid, *where, gate, clears)
+
+    def _multiply(
+        self, pivots: slice, rows: slice, columns: slice, gate: Any = _NOWHERE, said: Any = _NOWHERE
+    ) -> None:
+        """Improve rows and columns of D, which are whole tiles, by the pivots, whose rows have been turned."""
+        m, n, words = rows.stop - rows.start, columns.stop - columns.start, self._words(pivots)
+        plan = self._plan_of(dataclasses.replace(self._problem, m=m, n=n, k=words * _BITS))
+        a, out = (
+            Matrix(Place("bits", rows.start * self._ld + at // _BITS), self._ld)
+            for at in (pivots.start, columns.start)
+        )
+        b = Matrix(Place("turned", columns.start * self._pitch), self._pitch)
+        map_a = TensorMap(a.place, m, words, a.ld, TILE_ROWS, BITS_BY_TMA.bk, _WORD.name)
+        rows_of_b = plan.launch.bn // int(plan.options["cluster"])
+        map_b = TensorMap(b.place, n, words, b.ld, rows_of_b, BITS_BY_TMA.bk, _WORD.name)
+        of_elements = out._replace(ld=self._ld // 2)  # of 64 bits
+        product = Product(a, b, of_elements, m, n, words, Form.ANY, accumulate=True, extremes=gate)
+        add_tma(self.program, plan, BITS_BY_TMA, _PACKED, (map_a, map_b), product, said, width=1)
+
+
+_PACKED: Defines = as_defines({"IS_XOR": 0, "IS_PACKED": 1})
+
+
+class GpuBitClosure:
+    """Close graphs of bools, or of bits of bytes, on the GPU on which this is made, in the current stream, by any thread.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of one graph by itself.
+    count : int
+    plan : callable
+        Plans products.
+    """
+
+    takes_bits = True
+
+    def __init__(self, problem: Problem, count: int, plan: Callable[[Problem], Plan]) -> None:
+        self._count = count
+
+        @functools.cache
+        def plan_of(product: Problem) -> Plan:
+            return plan(product).override({**vars(HOPPER_TILES["bool"]), "unit": "wgmma"})
+
+        @functools.cache
+        def packed(is_packed: bool) -> PackedProgram:
+            program = BitsProgram(problem.n, plan_of, problem, is_packed=is_packed).program
+            return PackedProgram.of(program, {"from": 1, "to": 1})
+
+        self._packed = packed
+
+    def __call__(self, best: Any, before: Any) -> Findings:
+        """Close C-ordered matrices in place: (..., n, n) of bool, or (..., n, bytes) of uint8, the lowest bit first."""
+        program = self._packed(best.dtype == _OCTETS)
+        address, each = best.data.ptr, best.nbytes // self._count
+        stream = device.current_stream()
+        shifts = [(i * each, i * each) for i in range(self._count)]
+        launch_with_scratch(program, [address, address], stream, shifts)
+        return Findings(-1, False, -1)
