@@ -33,7 +33,7 @@ from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.bit_product import BITS_BY_TMA, pack_defines
 from backends.gpu._tensor.tma import add_tma
 from harness.api.paths.bits import bytes_of
-from harness.interface import Findings
+from harness.interface import BitClosure
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu.paths import PASS_BLOCKS, PASS_THREADS, bits_panel_of
@@ -47,11 +47,12 @@ _OCTETS = np.dtype(np.uint8)
 
 
 class BitsProgram:
-    """The launches that close one graph of bools, in buffers "from" and "to", which may be the same.
+    """The launches that close one graph of bools, of buffer "edges", into "best", which may be the same.
 
     Parameters
     ----------
-    n : int
+    problem : Problem
+        Of the graph by itself.
     plan_of : callable
         Returns the plan of a product of bools by wgmma.
     is_packed : bool
@@ -60,34 +61,31 @@ class BitsProgram:
     Attributes
     ----------
     program : Program
+    itemsize : int
+        Bytes of an element of "best": those of a word, where it is D itself, else 1.
     """
 
-    def __init__(self, n: int, plan_of: Callable[[Problem], Plan], problem: Problem, *, is_packed: bool) -> None:
-        self._n, self._plan_of, self._problem, self.program = n, plan_of, problem, Program()
-        self._ld, panel = ceil_div(n, _STEP) * _STEP // _BITS, bits_panel_of(n)
+    def __init__(self, problem: Problem, plan_of: Callable[[Problem], Plan], *, is_packed: bool) -> None:
+        self._n, self._plan_of, self._problem, self.program = problem.n, plan_of, problem, Program()
+        n, panel = problem.n, bits_panel_of(problem.n)
+        self._ld = ceil_div(n, _STEP) * _STEP // _BITS
         self._pitch = min(panel // _BITS, self._ld)
-        self._d = self.program.reserve("bits", n * self._ld, _WORD)
-        self._turned = self.program.reserve("turned", self._ld * _BITS * self._pitch, _WORD)
+        is_direct = is_packed and n % _STEP == 0
+        self.itemsize = _WORD.itemsize if is_direct else 1
+        self._d = Place("best") if is_direct else self.program.reserve("bits", n * self._ld, _WORD)
+        self._turned = self.program.reserve("turned", self._width(n) * self._pitch, _WORD)
         self.program.reserve("flags", panel.bit_length() + 1, _FLAG)
-        self._begin(is_packed=is_packed)
+        if is_packed:
+            self._launch("take_octets", min(n, PASS_BLOCKS), Place("edges"), bytes_of(n), n, self._d, self._ld)
+        else:
+            self._pack("pack_rows", Place("edges"), n, n, n, self._d, self._ld)
+        self._launch("put_one", ceil_div(n, PASS_THREADS), self._d, self._ld, n)
         for first in range(0, n, panel):
             self._add_panel(first, min(panel, n - first))
-        self._end(is_packed=is_packed)
-
-    def _begin(self, *, is_packed: bool) -> None:
-        n, blocks = self._n, min(self._n, PASS_BLOCKS)
-        if is_packed:
-            self._launch("take_octets", blocks, Place("from"), bytes_of(n), n, self._d, self._ld)
-        else:
-            self._pack("pack_rows", Place("from"), n, n, n, self._d, self._ld)
-        self._launch("put_one", ceil_div(n, PASS_THREADS), self._d, self._ld, n)
-
-    def _end(self, *, is_packed: bool) -> None:
-        n = self._n
-        if is_packed:
-            self._launch("give_octets", min(n, PASS_BLOCKS), self._d, self._ld, n, Place("to"), bytes_of(n))
-        else:
-            self._pack("unpack", self._d, self._ld, Place("to"), n, n, n, 0)
+        if not is_packed:
+            self._pack("unpack", self._d, self._ld, Place("best"), n, n, n, 0)
+        elif not is_direct:
+            self._launch("give_octets", min(n, PASS_BLOCKS), self._d, self._ld, n, Place("best"), bytes_of(n))
 
     def _pack(self, function: str, *arguments: object) -> None:
         kernel = Kernel("pack_bits", pack_defines(is_aligned=self._n % 16 == 0), (PASS_THREADS,), function=function)
@@ -98,7 +96,7 @@ class BitsProgram:
         self.program.launch(kernel, blocks, *arguments)
 
     def _add_panel(self, first: int, size: int) -> None:
-        n, pivots, width = self._n, slice(first, first + size), ceil_div(size, _SIDE) * _SIDE
+        n, pivots, width = self._n, slice(first, first + size), self._width(size)
         gate: Any = _NOWHERE
         for square in range(max(size - 2, 0).bit_length()):
             said = Place("flags", square)
@@ -106,9 +104,13 @@ class BitsProgram:
             self._multiply(pivots, slice(first, first + size), slice(first, first + width), gate, said)
             gate = said
         if size < n:
-            self._turn(pivots, 0, ceil_div(n, _SIDE) * _SIDE, _NOWHERE, _NOWHERE)
+            self._turn(pivots, 0, self._width(n), _NOWHERE, _NOWHERE)
             self._multiply(pivots, slice(0, n), slice(first, first + width))
-            self._multiply(pivots, slice(0, n), slice(0, ceil_div(n, _SIDE) * _SIDE))
+            self._multiply(pivots, slice(0, n), slice(0, self._width(n)))
+
+    def _width(self, columns: int) -> int:
+        """Return the columns of whole tiles."""
+        return ceil_div(columns, _SIDE) * _SIDE
 
     def _words(self, pivots: slice) -> int:
         return ceil_div(pivots.stop - pivots.start, _STEP) * _STEP // _BITS
@@ -119,14 +121,12 @@ class BitsProgram:
         where = self._d, self._ld, self._n, pivots.start, begin, self._turned, self._pitch
         self._launch("turn", grid, *where, gate, clears)
 
-    def _multiply(
-        self, pivots: slice, rows: slice, columns: slice, gate: Any = _NOWHERE, said: Any = _NOWHERE
-    ) -> None:
+    def _multiply(self, pivots: slice, rows: slice, columns: slice, gate: Any = _NOWHERE, said: Any = _NOWHERE) -> None:
         """Improve rows and columns of D, which are whole tiles, by the pivots, whose rows have been turned."""
         m, n, words = rows.stop - rows.start, columns.stop - columns.start, self._words(pivots)
         plan = self._plan_of(dataclasses.replace(self._problem, m=m, n=n, k=words * _BITS))
         a, out = (
-            Matrix(Place("bits", rows.start * self._ld + at // _BITS), self._ld)
+            Matrix(self._d._replace(offset=rows.start * self._ld + at // _BITS), self._ld)
             for at in (pivots.start, columns.start)
         )
         b = Matrix(Place("turned", columns.start * self._pitch), self._pitch)
@@ -141,7 +141,7 @@ class BitsProgram:
 _PACKED: Defines = as_defines({"IS_XOR": 0, "IS_PACKED": 1})
 
 
-class GpuBitClosure:
+class GpuBitClosure(BitClosure):
     """Close graphs of bools, or of bits of bytes, on the GPU on which this is made, in the current stream, by any thread.
 
     Parameters
@@ -153,8 +153,6 @@ class GpuBitClosure:
         Plans products.
     """
 
-    takes_bits = True
-
     def __init__(self, problem: Problem, count: int, plan: Callable[[Problem], Plan]) -> None:
         self._count = count
 
@@ -164,16 +162,13 @@ class GpuBitClosure:
 
         @functools.cache
         def packed(is_packed: bool) -> PackedProgram:
-            program = BitsProgram(problem.n, plan_of, problem, is_packed=is_packed).program
-            return PackedProgram.of(program, {"from": 1, "to": 1})
+            program = BitsProgram(problem, plan_of, is_packed=is_packed)
+            return PackedProgram.of(program.program, {"edges": 1, "best": program.itemsize})
 
         self._packed = packed
 
-    def __call__(self, best: Any, before: Any) -> Findings:
-        """Close C-ordered matrices in place: (..., n, n) of bool, or (..., n, bytes) of uint8, the lowest bit first."""
-        program = self._packed(best.dtype == _OCTETS)
-        address, each = best.data.ptr, best.nbytes // self._count
-        stream = device.current_stream()
+    def close(self, edges: Any, best: Any) -> None:
+        """Write the closure of `edges` to `best`, as `BitClosure.close`, without waiting for it."""
+        addresses, each = [edges.data.ptr, best.data.ptr], best.nbytes // self._count
         shifts = [(i * each, i * each) for i in range(self._count)]
-        launch_with_scratch(program, [address, address], stream, shifts)
-        return Findings(-1, False, -1)
+        launch_with_scratch(self._packed(best.dtype == _OCTETS), addresses, device.current_stream(), shifts)

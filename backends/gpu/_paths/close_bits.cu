@@ -16,14 +16,18 @@ struct alignas(16) Four {
     unsigned x[4];
 };
 
+// Bits after the last edge are no edges. Octets may be the rows of words themselves.
 extern "C" __global__ void __launch_bounds__(THREADS)
     take_octets(const unsigned char* octets, int bytes, int rows, unsigned* d, int ld)
 {
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
         for (int w = threadIdx.x; w < ld; w += THREADS) {
+            const unsigned char* from = octets + (long long)i * bytes + 4 * w;
             unsigned word = 0;
-            for (int byte = 0; byte < 4 && 4 * w + byte < bytes; ++byte)
-                word |= (unsigned)octets[(long long)i * bytes + 4 * w + byte] << 8 * byte;
+            if (bytes % 4 == 0 && 4 * w < bytes) word = *(const unsigned*)from;
+            else
+                for (int byte = 0; byte < 4 && 4 * w + byte < bytes; ++byte) word |= (unsigned)from[byte] << 8 * byte;
+            if (rows - w * BITS < BITS) word &= rows > w * BITS ? (1u << rows % BITS) - 1 : 0;
             d[(long long)i * ld + w] = word;
         }
 }
