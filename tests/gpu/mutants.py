@@ -413,7 +413,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("if (row >= rows || left", "if (row > rows || left"),  # a row of C too many
     ),
     ("bits by wgmma", "tensor_core_bits.cu pack_bits.cu neighbours.cuh"): (
-        ("j % 16 / 2 * 8", "j % 16 / 4 * 8"),  # columns in another order
+        ("j % PART / 2 * 8", "j % PART / 4 * 8"),  # columns in another order
         ("__syncthreads();\n        const int column", "const int column"),  # words read before all are there
         ("const int column = threadIdx.x / 2,", "const int column = threadIdx.x / 4,"),  # words of another column
         ("counts + run * 32 + 2 * half", "counts + run * 32 + half"),  # counts of another row
@@ -424,6 +424,24 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("lane < head ? lane : columns", "columns"),  # bytes before the first word
         (": tail + lane - 4", ": columns"),  # bytes after the last word
         ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),  # columns of C past the end
+    ),
+    ("closed bits", "close_bits.cu pack_bits.cu tensor_core_bits.cu wgmma_tile.cuh neighbours.cuh"): (
+        ("j % RUN / PART * 2", "j % RUN / PART"),  # columns in another order
+        ("lane & half ?", "lane & 1 ?"),  # a square turned otherwise
+        ("__syncthreads();\n    const unsigned* mine", "const unsigned* mine"),  # rows read before all are there
+        ("blockIdx.y * SIDE + threadIdx.x", "blockIdx.y + threadIdx.x"),  # other pivots
+        ("if (i < rows)\n#pragma", "if (true)\n#pragma"),  # pivots beyond the last
+        ("1u << i % BITS", "2u << i % BITS"),  # another vertex reaches itself
+        ("if (gate && !*gate) return;", "if (gate) return;"),  # the first square alone
+        ("counts[place + 32]", "counts[place + 16]"),  # bits in each other's place
+        ("bits_of(of_row + 64)", "bits_of(of_row)"),  # 32 columns twice
+        ("if (said && is_new)", "if (false)"),  # nothing ever changes
+        ("all = before.x[half] | bits", "all = bits"),  # edges that are forgotten
+        ("half * 8 + g < rows ?", "half * 8 + g < 1 ?"),  # rows of C that are not read
+        ("half * 8 + g >= rows ||", "half * 8 + g > rows ||"),  # a row too many
+        ("place.column / PER_RESULT", "place.column / PER_RESULT / 2"),  # columns of another tile
+        ("if (rows - w * BITS < BITS)", "if (false)"),  # bits beyond the last vertex
+        (">> 8 * (byte % 4)", ""),  # the first eight edges of a word
     ),
     ("digits", "digits.cu tensor_core_s8.cu store_rows.cuh wgmma_tile.cuh"): (
         ("x += 0x80808080ull;", ""),  # digits without carries

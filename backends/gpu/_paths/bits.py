@@ -7,9 +7,9 @@
         D       := D       | D[:, K] (x) D[K, :]
     unpack once
 
-A product reads the rows of its right operand by columns, which a pass turns before it, and its left operand as it lies in
-D, while D is written. That is right: a bit that has just been set is a path too. Squares double the edges of paths, so
-their number is known before; where nothing has changed, those that are left return at once, and the host waits for none.
+A product reads the rows of its right operand by columns, which a pass turns before it, and its left operand as it lies
+in D, while D is written. That is right: a bit that has just been set is a path too. Squares double the edges of paths,
+so their number is known before; where nothing has changed, those that are left return at once, and no host waits.
 
 Source: Warshall (1962), by blocks, see `harness.elimination`.
 """
@@ -32,7 +32,6 @@ from backends.gpu._program.repeat import launch_with_scratch
 from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.bit_product import BITS_BY_TMA, pack_defines
 from backends.gpu._tensor.tma import add_tma
-from harness.api.paths.bits import bytes_of
 from harness.interface import BitClosure
 from harness.plan import Plan
 from harness.problem import Problem
@@ -53,8 +52,8 @@ class BitsProgram:
     ----------
     problem : Problem
         Of the graph by itself.
-    plan_of : callable
-        Returns the plan of a product of bools by wgmma.
+    plan : callable
+        Plans products of bools.
     is_packed : bool
         Whether elements are bytes of eight edges.
 
@@ -65,9 +64,9 @@ class BitsProgram:
         Bytes of an element of "best": those of a word, where it is D itself, else 1.
     """
 
-    def __init__(self, problem: Problem, plan_of: Callable[[Problem], Plan], *, is_packed: bool) -> None:
-        self._n, self._plan_of, self._problem, self.program = problem.n, plan_of, problem, Program()
-        n, panel = problem.n, bits_panel_of(problem.n)
+    def __init__(self, problem: Problem, plan: Callable[[Problem], Plan], *, is_packed: bool) -> None:
+        self._n, self._plan, self._problem, self.program = problem.n, plan, problem, Program()
+        n, octets, panel = problem.n, ceil_div(problem.n, 8), bits_panel_of(problem.n)
         self._ld = ceil_div(n, _STEP) * _STEP // _BITS
         self._pitch = min(panel // _BITS, self._ld)
         is_direct = is_packed and n % _STEP == 0
@@ -76,7 +75,7 @@ class BitsProgram:
         self._turned = self.program.reserve("turned", self._width(n) * self._pitch, _WORD)
         self.program.reserve("flags", panel.bit_length() + 1, _FLAG)
         if is_packed:
-            self._launch("take_octets", min(n, PASS_BLOCKS), Place("edges"), bytes_of(n), n, self._d, self._ld)
+            self._launch("take_octets", min(n, PASS_BLOCKS), Place("edges"), octets, n, self._d, self._ld)
         else:
             self._pack("pack_rows", Place("edges"), n, n, n, self._d, self._ld)
         self._launch("put_one", ceil_div(n, PASS_THREADS), self._d, self._ld, n)
@@ -85,7 +84,7 @@ class BitsProgram:
         if not is_packed:
             self._pack("unpack", self._d, self._ld, Place("best"), n, n, n, 0)
         elif not is_direct:
-            self._launch("give_octets", min(n, PASS_BLOCKS), self._d, self._ld, n, Place("best"), bytes_of(n))
+            self._launch("give_octets", min(n, PASS_BLOCKS), self._d, self._ld, n, Place("best"), octets)
 
     def _pack(self, function: str, *arguments: object) -> None:
         kernel = Kernel("pack_bits", pack_defines(is_aligned=self._n % 16 == 0), (PASS_THREADS,), function=function)
@@ -124,7 +123,8 @@ class BitsProgram:
     def _multiply(self, pivots: slice, rows: slice, columns: slice, gate: Any = _NOWHERE, said: Any = _NOWHERE) -> None:
         """Improve rows and columns of D, which are whole tiles, by the pivots, whose rows have been turned."""
         m, n, words = rows.stop - rows.start, columns.stop - columns.start, self._words(pivots)
-        plan = self._plan_of(dataclasses.replace(self._problem, m=m, n=n, k=words * _BITS))
+        product = dataclasses.replace(self._problem, m=m, n=n, k=words * _BITS)
+        plan = self._plan(product).override({**vars(HOPPER_TILES["bool"]), "unit": "wgmma"})
         a, out = (
             Matrix(self._d._replace(offset=rows.start * self._ld + at // _BITS), self._ld)
             for at in (pivots.start, columns.start)
@@ -134,15 +134,15 @@ class BitsProgram:
         rows_of_b = plan.launch.bn // int(plan.options["cluster"])
         map_b = TensorMap(b.place, n, words, b.ld, rows_of_b, BITS_BY_TMA.bk, _WORD.name)
         of_elements = out._replace(ld=self._ld // 2)  # of 64 bits
-        product = Product(a, b, of_elements, m, n, words, Form.ANY, accumulate=True, extremes=gate)
-        add_tma(self.program, plan, BITS_BY_TMA, _PACKED, (map_a, map_b), product, said, width=1)
+        of_words = Product(a, b, of_elements, m, n, words, Form.ANY, accumulate=True, extremes=gate)
+        add_tma(self.program, plan, BITS_BY_TMA, _PACKED, (map_a, map_b), of_words, said, width=1)
 
 
 _PACKED: Defines = as_defines({"IS_XOR": 0, "IS_PACKED": 1})
 
 
 class GpuBitClosure(BitClosure):
-    """Close graphs of bools, or of bits of bytes, on the GPU on which this is made, in the current stream, by any thread.
+    """Close graphs of bools, or of bits, on the GPU on which this is made, in the current stream, by any thread.
 
     Parameters
     ----------
@@ -157,12 +157,8 @@ class GpuBitClosure(BitClosure):
         self._count = count
 
         @functools.cache
-        def plan_of(product: Problem) -> Plan:
-            return plan(product).override({**vars(HOPPER_TILES["bool"]), "unit": "wgmma"})
-
-        @functools.cache
         def packed(is_packed: bool) -> PackedProgram:
-            program = BitsProgram(problem, plan_of, is_packed=is_packed)
+            program = BitsProgram(problem, plan, is_packed=is_packed)
             return PackedProgram.of(program.program, {"edges": 1, "best": program.itemsize})
 
         self._packed = packed

@@ -27,7 +27,7 @@ _SIDE = 128
 
 
 def check_matrix(arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: bool = False) -> Any:
-    """Return `matrix` as a C-ordered array that the semiring can be computed over: of its own, but for bools and bits."""
+    """Return `matrix` as a C-ordered array that the semiring takes, a new one unless it is of bools or bits."""
     if hasattr(matrix, "toarray") or is_masked(matrix):
         raise ProblemError(
             "closure: the matrix is not a plain array",

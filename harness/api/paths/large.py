@@ -57,7 +57,7 @@ def gpu(device: Any, memory_cap: Any) -> tuple[Any, int]:
 
 
 def bytes_at_once(matrices: np.ndarray, *, keeps: bool) -> int:
-    """Return the bytes on the GPU of a closure all at once: the matrices, predecessors, columns that are copied, bits."""
+    """Return the bytes on the GPU of a closure all at once: matrices, predecessors, copies of columns, and bits."""
     n, itemsize = matrices.shape[-1], matrices.itemsize
     bits = n * n // 8 if is_bool(matrices.dtype) else 0
     return int(matrices.size * (itemsize + 4 * keeps) + min(_COPIED, n) * n * itemsize + bits)
