@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._program.operators import Form
 from backends.gpu._program.packed import PackedProgram
 from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div
@@ -135,10 +135,11 @@ class BitsProgram:
         map_b = TensorMap(b.place, n, words, b.ld, rows_of_b, BITS_BY_TMA.bk, _WORD.name)
         of_elements = out._replace(ld=self._ld // 2)  # of 64 bits
         of_words = Product(a, b, of_elements, m, n, words, Form.ANY, accumulate=True, extremes=gate)
-        add_tma(self.program, plan, BITS_BY_TMA, _PACKED, (map_a, map_b), of_words, said, width=1)
-
-
-_PACKED: Defines = as_defines({"IS_XOR": 0, "IS_PACKED": 1})
+        takes_turns = (
+            words <= plan.launch.stages * BITS_BY_TMA.bk
+        )  # else one would wait for stages that the other holds
+        more = as_defines({"IS_XOR": 0, "IS_PACKED": 1, "TAKES_TURNS": takes_turns})
+        add_tma(self.program, plan, BITS_BY_TMA, more, (map_a, map_b), of_words, said, width=1)
 
 
 class GpuBitClosure(BitClosure):

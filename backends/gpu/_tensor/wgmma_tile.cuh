@@ -76,6 +76,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     int before = -1;
+    ring.await_turn(part);
 #if ALTERNATES
     add_alternately(ring, tiles, steps, part, sums);
 #else
@@ -106,6 +107,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
         }
     }
 #endif
+    ring.give_turn(part, thread);
     const Place place = locate(index, m, n);
     const int i = place.row + part * 64 + warp * 16;
     Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i
