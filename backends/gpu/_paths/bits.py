@@ -38,7 +38,8 @@ from harness.problem import Problem
 from harness.tuning.gpu.paths import PASS_BLOCKS, PASS_THREADS, bits_panel_of
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES, TILE_ROWS
 
-_BITS, _WORD, _FLAG = 32, np.dtype(np.uint32), np.dtype(np.int32)
+_BITS, _WORD = 32, np.dtype(np.uint32)
+_SQUARE, _HAS_CHANGED = 4, 3  # words of Square (square.cuh), and which of them says so
 _SIDE = 256  # of a square that `turn` turns, and columns of a tile
 _STEP = BITS_BY_TMA.bk * _BITS  # pivots of a stage of tiles; rows of D are a multiple of so many bits
 _NOWHERE = np.uint64(0)
@@ -73,7 +74,7 @@ class BitsProgram:
         self.itemsize = _WORD.itemsize if is_direct else 1
         self._d = Place("best") if is_direct else self.program.reserve("bits", n * self._ld, _WORD)
         self._turned = self.program.reserve("turned", self._width(n) * self._pitch, _WORD)
-        self.program.reserve("flags", panel.bit_length() + 1, _FLAG)
+        self.program.reserve("squares", panel.bit_length() * _SQUARE, _WORD)
         if is_packed:
             self._launch("take_octets", min(n, PASS_BLOCKS), Place("edges"), octets, n, self._d, self._ld)
         else:
@@ -96,16 +97,19 @@ class BitsProgram:
 
     def _add_panel(self, first: int, size: int) -> None:
         n, pivots, width = self._n, slice(first, first + size), self._width(size)
+        here, count = slice(first, first + width), max(size - 2, 0).bit_length()
         gate: Any = _NOWHERE
-        for square in range(max(size - 2, 0).bit_length()):
-            said = Place("flags", square)
-            self._turn(pivots, first, width, gate, said)
-            self._multiply(pivots, slice(first, first + size), slice(first, first + width), gate, said)
-            gate = said
+        if count:
+            self._turn(pivots, here, count)
+        for square in range(count):
+            said = Place("squares", square * _SQUARE)
+            self._multiply(pivots, pivots, here, said, gate)
+            gate = said._replace(offset=said.offset + _HAS_CHANGED)
         if size < n:
-            self._turn(pivots, 0, self._width(n), _NOWHERE, _NOWHERE)
-            self._multiply(pivots, slice(0, n), slice(first, first + width))
-            self._multiply(pivots, slice(0, n), slice(0, self._width(n)))
+            everywhere = slice(0, self._width(n))
+            self._turn(pivots, everywhere, 0)
+            self._multiply(pivots, slice(0, n), here)
+            self._multiply(pivots, slice(0, n), everywhere)
 
     def _width(self, columns: int) -> int:
         """Return the columns of whole tiles."""
@@ -114,14 +118,20 @@ class BitsProgram:
     def _words(self, pivots: slice) -> int:
         return ceil_div(pivots.stop - pivots.start, _STEP) * _STEP // _BITS
 
-    def _turn(self, pivots: slice, begin: int, columns: int, gate: Any, clears: Any) -> None:
-        """Turn the rows of the pivots, of so many columns from `begin` on."""
-        grid = columns // _SIDE, self._words(pivots) * _BITS // _SIDE
-        where = self._d, self._ld, self._n, pivots.start, begin, self._turned, self._pitch
-        self._launch("turn", grid, *where, gate, clears)
+    def _turn(self, pivots: slice, columns: slice, count: int) -> None:
+        """Turn these columns of the rows of the pivots, of which so many squares are to be computed."""
+        size, words = columns.stop - columns.start, self._words(pivots)
+        rows = self._d, self._ld, self._n, pivots.start, columns.start
+        grid = size // _SIDE, words * _BITS // _SIDE
+        self._launch("turn", grid, *rows, self._turned, self._pitch, Place("squares"), count)
 
-    def _multiply(self, pivots: slice, rows: slice, columns: slice, gate: Any = _NOWHERE, said: Any = _NOWHERE) -> None:
-        """Improve rows and columns of D, which are whole tiles, by the pivots, whose rows have been turned."""
+    def _multiply(
+        self, pivots: slice, rows: slice, columns: slice, square: Any = _NOWHERE, gate: Any = _NOWHERE
+    ) -> None:
+        """Improve rows and columns of D, which are whole tiles, by the pivots, whose rows have been turned.
+
+        A square does so only if `gate` is not the place of a 0.
+        """
         m, n, words = rows.stop - rows.start, columns.stop - columns.start, self._words(pivots)
         product = dataclasses.replace(self._problem, m=m, n=n, k=words * _BITS)
         plan = self._plan(product).override({**vars(HOPPER_TILES["bool"]), "unit": "wgmma"})
@@ -135,11 +145,9 @@ class BitsProgram:
         map_b = TensorMap(b.place, n, words, b.ld, rows_of_b, BITS_BY_TMA.bk, _WORD.name)
         of_elements = out._replace(ld=self._ld // 2)  # of 64 bits
         of_words = Product(a, b, of_elements, m, n, words, Form.ANY, accumulate=True, extremes=gate)
-        takes_turns = (
-            words <= plan.launch.stages * BITS_BY_TMA.bk
-        )  # else one would wait for stages that the other holds
-        more = as_defines({"IS_XOR": 0, "IS_PACKED": 1, "TAKES_TURNS": takes_turns})
-        add_tma(self.program, plan, BITS_BY_TMA, more, (map_a, map_b), of_words, said, width=1)
+        takes_turns = words <= plan.launch.stages * BITS_BY_TMA.bk  # else one waits for stages that the other holds
+        macros = {"IS_XOR": 0, "IS_PACKED": 1, "IS_SQUARE": square is not _NOWHERE, "TAKES_TURNS": takes_turns}
+        add_tma(self.program, plan, BITS_BY_TMA, as_defines(macros), (map_a, map_b), of_words, square, width=1)
 
 
 class GpuBitClosure(BitClosure):

@@ -8,9 +8,10 @@
 #include "chain.cuh"
 #include "lanes.cuh"
 #include "neighbours.cuh"
+#include "square.cuh"
 
 constexpr int THREADS = 256, BITS = 32;
-constexpr int SIDE = 256, WORDS = SIDE / BITS, PITCH = WORDS + 1;  // of a square that is turned
+constexpr int SIDE = 256, WORDS = SIDE / BITS, PITCH = WORDS + 1;  // of a tile that is turned
 
 struct alignas(16) Four {
     unsigned x[4];
@@ -59,16 +60,15 @@ __device__ __forceinline__ unsigned turned_square(unsigned row)
     return row;
 }
 
-// `turned`, `ld_turned` words a row: a row for each column of D from `from` on, in the order of neighbours.cuh, of `pivots`
-// bits, those of rows from `first` on. Rows from `rows` on are zeros. A block turns one square. Nothing is done where `gate`
-// is the place of a 0, and a 0 is stored at `clears`; both may be null.
+// `turned`, `pitch` words a row: a row for each column of D from `from` on, in the order of neighbours.cuh, of pivots, rows
+// from `first` on; those from `rows` on are zeros. A block turns one tile. `count` squares of these columns will follow.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    turn(const unsigned* d, int ld, int rows, int first, int from, unsigned* turned, int ld_turned, const int* gate, int* clears)
+    turn(const unsigned* d, int ld, int rows, int first, int from, unsigned* turned, int pitch, Square* squares, int count)
 {
     await_launch_before();
-    if (clears && blockIdx.x + blockIdx.y + threadIdx.x == 0) *clears = 0;
-    if (gate && !*gate) return;
-    __shared__ unsigned square[SIDE * PITCH];
+    if (blockIdx.x + blockIdx.y == 0 && threadIdx.x < count)
+        squares[threadIdx.x] = Square{turned + (long long)from * pitch, pitch, 0};
+    __shared__ unsigned tile[SIDE * PITCH];
     const int i = first + blockIdx.y * SIDE + threadIdx.x, j = from + blockIdx.x * SIDE;
     Four words[WORDS / 4] = {};
     if (i < rows)
@@ -76,10 +76,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int v = 0; v < WORDS / 4; ++v) words[v] = ((const Four*)(d + (long long)i * ld + j / BITS))[v];
 #pragma unroll
     for (int w = 0; w < WORDS; ++w)
-        square[(w * BITS + threadIdx.x % 32) * PITCH + threadIdx.x / 32] = turned_square(words[w / 4].x[w % 4]);
+        tile[(w * BITS + threadIdx.x % 32) * PITCH + threadIdx.x / 32] = turned_square(words[w / 4].x[w % 4]);
     __syncthreads();
-    const unsigned* mine = square + threadIdx.x * PITCH;
-    Four* to = (Four*)(turned + (long long)neighbour<SIDE>(j + threadIdx.x) * ld_turned + blockIdx.y * WORDS);
+    const unsigned* mine = tile + threadIdx.x * PITCH;
+    Four* to = (Four*)(turned + (long long)neighbour<SIDE>(j + threadIdx.x) * pitch + blockIdx.y * WORDS);
 #pragma unroll
     for (int v = 0; v < WORDS / 4; ++v) to[v] = Four{mine[4 * v], mine[4 * v + 1], mine[4 * v + 2], mine[4 * v + 3]};
 }

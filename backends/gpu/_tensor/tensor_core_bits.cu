@@ -6,8 +6,9 @@
 //
 //   IS_XOR      1: xor-and
 //   IS_PACKED   1: C := C | A (x) B, and C is packed by rows, 64 columns an element. Rows of B are ordered 256 at a time, so
-//               that a thread has 64 neighbours of a row of C. All columns of tiles exist. Where a bit of C is new, 1 is
-//               stored at `said`, unless that is null. Nothing is computed where `extremes` is the place of a 0.
+//               that a thread has 64 neighbours of a row of C. All columns of tiles exist. Nothing is computed where
+//               `extremes` is the place of a 0.
+//   IS_SQUARE   1, if packed: B is C by columns, and what changes in C is written to both (square.cuh)
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .b1 .and.popc.
 #define T unsigned
@@ -23,19 +24,24 @@ constexpr bool FLUSHES = false;
 #ifndef IS_PACKED
 #define IS_PACKED 0
 #endif
+#ifndef IS_SQUARE
+#define IS_SQUARE 0
+#endif
 #if IS_PACKED
+#include "square.cuh"
 typedef unsigned long long Result;
-#define FACTOR int*
+#define FACTOR Square*
 #define PER_RESULT 64
 #define READ_ROWS(c, ldc, rows) const Rows of_c = read_rows(c, ldc, rows);
-#define STORE_ROWS(room, counts, said, c, ldc, rows, ...) store_bits(of_c, counts, said, c, ldc, rows)
+#define STORE_ROWS(room, counts, square, c, ldc, rows, ...) store_bits(of_c, counts, c, ldc, rows, square, i, place.column)
 
 // Of two rows of C, what a thread has of them.
 struct Rows {
     Result x[2];
 };
 __device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows);
-__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, int* said, Result* c, int ldc, int rows);
+__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, int rows,
+                                           Square* square, int row, int column);
 #else
 typedef unsigned char Result;
 struct alignas(16) Words {
@@ -103,19 +109,24 @@ __device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows)
     return before;
 }
 
-__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, int* said, Result* c, int ldc, int rows)
+__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, int rows,
+                                           Square* square, int row, int column)
 {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     bool is_new = false;
+    Rows all;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int* of_row = counts + 2 * half;
-        const Result bits = bits_of(of_row) | (Result)bits_of(of_row + 64) << 32, all = before.x[half] | bits;
-        if (half * 8 + g >= rows || all == before.x[half]) continue;
-        c[(long long)(half * 8 + g) * ldc + t] = all;
+        all.x[half] = before.x[half] | bits_of(of_row) | (Result)bits_of(of_row + 64) << 32;
+        if (half * 8 + g >= rows || all.x[half] == before.x[half]) continue;
+        c[(long long)(half * 8 + g) * ldc + t] = all.x[half];
         is_new = true;
     }
-    if (said && is_new) *said = 1;
+    if (IS_SQUARE) {
+        store_turned(square, all.x, row, column);
+        if (is_new) square->has_changed = 1;
+    }
 }
 #else
 __device__ __forceinline__ Words bools_of(const int* counts)
