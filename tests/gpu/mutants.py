@@ -425,21 +425,21 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         (": tail + lane - 4", ": columns"),  # bytes after the last word
         ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),  # columns of C past the end
     ),
-    ("closed bits", "close_bits.cu pack_bits.cu tensor_core_bits.cu wgmma_tile.cuh neighbours.cuh"): (
+    ("closed bits", "close_bits.cu tensor_core_bits.cu square.cuh wgmma_tile.cuh tma_tile.cuh neighbours.cuh"): (
         ("j % RUN / PART * 2", "j % RUN / PART"),  # columns in another order
         ("lane & half ?", "lane & 1 ?"),  # a square turned otherwise
-        ("__syncthreads();\n    const unsigned* mine", "const unsigned* mine"),  # rows read before all are there
-        ("blockIdx.y * SIDE + threadIdx.x", "blockIdx.y + threadIdx.x"),  # other pivots
+        ("first + blockIdx.y * SIDE", "first + blockIdx.y"),  # other pivots
         ("if (i < rows)\n#pragma", "if (true)\n#pragma"),  # pivots beyond the last
         ("1u << i % BITS", "2u << i % BITS"),  # another vertex reaches itself
-        ("if (gate && !*gate) return;", "if (gate) return;"),  # the first square alone
         ("counts[place + 32]", "counts[place + 16]"),  # bits in each other's place
         ("bits_of(of_row + 64)", "bits_of(of_row)"),  # 32 columns twice
-        ("if (said && is_new)", "if (false)"),  # nothing ever changes
-        ("all = before.x[half] | bits", "all = bits"),  # edges that are forgotten
+        ("if (is_new) square", "if (false) square"),  # nothing ever changes
         ("half * 8 + g < rows ?", "half * 8 + g < 1 ?"),  # rows of C that are not read
-        ("half * 8 + g >= rows ||", "half * 8 + g > rows ||"),  # a row too many
         ("place.column / PER_RESULT", "place.column / PER_RESULT / 2"),  # columns of another tile
+        ("0x00aa00aa00aa00aaull", "0x00aa00aa00aa0000ull"),  # eight rows turned in part
+        ("g & half ?", "g & 1 ?"),  # bytes in each other's place
+        ("column + 64 * t + 8 * g + j)", "64 * t + 8 * g + j)"),  # columns of the first tile
+        ("square->turned + row / 16", "square->turned + row / 32"),  # pivots of another warp
         ("if (rows - w * BITS < BITS)", "if (false)"),  # bits beyond the last vertex
         (">> 8 * (byte % 4)", ""),  # the first eight edges of a word
     ),

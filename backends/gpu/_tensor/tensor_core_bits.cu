@@ -33,15 +33,15 @@ typedef unsigned long long Result;
 #define FACTOR Square*
 #define PER_RESULT 64
 #define READ_ROWS(c, ldc, rows) const Rows of_c = read_rows(c, ldc, rows);
-#define STORE_ROWS(room, counts, square, c, ldc, rows, ...) store_bits(of_c, counts, c, ldc, rows, square, i, place.column)
+#define STORE_ROWS(room, counts, square, c, ldc, rows, ...) store_bits(of_c, counts, c, ldc, square, i, place.column)
 
 // Of two rows of C, what a thread has of them.
 struct Rows {
     Result x[2];
 };
 __device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows);
-__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, int rows,
-                                           Square* square, int row, int column);
+__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, Square* square,
+                                           int row, int column);
 #else
 typedef unsigned char Result;
 struct alignas(16) Words {
@@ -109,8 +109,8 @@ __device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows)
     return before;
 }
 
-__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, int rows,
-                                           Square* square, int row, int column)
+__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, Square* square,
+                                           int row, int column)
 {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     bool is_new = false;
@@ -119,7 +119,7 @@ __device__ __forceinline__ void store_bits(const Rows& before, const int* counts
     for (int half = 0; half < 2; ++half) {
         const int* of_row = counts + 2 * half;
         all.x[half] = before.x[half] | bits_of(of_row) | (Result)bits_of(of_row + 64) << 32;
-        if (half * 8 + g >= rows || all.x[half] == before.x[half]) continue;
+        if (all.x[half] == before.x[half]) continue;  // as beyond the last row
         c[(long long)(half * 8 + g) * ldc + t] = all.x[half];
         is_new = true;
     }
