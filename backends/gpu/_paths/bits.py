@@ -92,7 +92,7 @@ class BitsProgram:
         self.program.launch(kernel, min(self._n, PASS_BLOCKS), *arguments)
 
     def _launch(self, function: str, blocks: int | tuple[int, ...], *arguments: object) -> None:
-        kernel = Kernel("close_bits", (), (PASS_THREADS,), function=function, is_chained=function == "turn")
+        kernel = Kernel("close_bits", (), (PASS_THREADS,), function=function, is_chained=True)
         self.program.launch(kernel, blocks, *arguments)
 
     def _add_panel(self, first: int, size: int) -> None:

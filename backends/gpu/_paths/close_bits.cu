@@ -21,6 +21,7 @@ struct alignas(16) Four {
 extern "C" __global__ void __launch_bounds__(THREADS)
     take_octets(const unsigned char* octets, int bytes, int rows, unsigned* d, int ld)
 {
+    await_launch_before();
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
         for (int w = threadIdx.x; w < ld; w += THREADS) {
             const unsigned char* from = octets + (long long)i * bytes + 4 * w;
@@ -36,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     give_octets(const unsigned* d, int ld, int rows, unsigned char* octets, int bytes)
 {
+    await_launch_before();
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
         for (int byte = threadIdx.x; byte < bytes; byte += THREADS)
             octets[(long long)i * bytes + byte] = (unsigned char)(d[(long long)i * ld + byte / 4] >> 8 * (byte % 4));
@@ -43,6 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 extern "C" __global__ void __launch_bounds__(THREADS) put_one(unsigned* d, int ld, int rows)
 {
+    await_launch_before();
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i < rows) d[(long long)i * ld + i / BITS] |= 1u << i % BITS;
 }
