@@ -425,7 +425,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         (": tail + lane - 4", ": columns"),  # bytes after the last word
         ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),  # columns of C past the end
     ),
-    ("closed bits", "close_bits.cu tensor_core_bits.cu square.cuh wgmma_tile.cuh tma_tile.cuh neighbours.cuh"): (
+    ("closed bits", "close_bits.cu tensor_core_bits.cu square.cuh wgmma_tile.cuh neighbours.cuh"): (
         ("j % RUN / PART * 2", "j % RUN / PART"),  # columns in another order
         ("lane & half ?", "lane & 1 ?"),  # a square turned otherwise
         ("first + blockIdx.y * SIDE", "first + blockIdx.y"),  # other pivots
@@ -434,7 +434,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("counts[place + 32]", "counts[place + 16]"),  # bits in each other's place
         ("bits_of(of_row + 64)", "bits_of(of_row)"),  # 32 columns twice
         ("if (is_new) square", "if (false) square"),  # nothing ever changes
-        ("half * 8 + g < rows ?", "half * 8 + g < 1 ?"),  # rows of C that are not read
+        ("i < rows ? c[", "i < 1 ? c["),  # rows of C that are not read
         ("place.column / PER_RESULT", "place.column / PER_RESULT / 2"),  # columns of another tile
         ("0x00aa00aa00aa00aaull", "0x00aa00aa00aa0000ull"),  # eight rows turned in part
         ("g & half ?", "g & 1 ?"),  # bytes in each other's place

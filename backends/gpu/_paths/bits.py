@@ -145,8 +145,7 @@ class BitsProgram:
         map_b = TensorMap(b.place, n, words, b.ld, rows_of_b, BITS_BY_TMA.bk, _WORD.name)
         of_elements = out._replace(ld=self._ld // 2)  # of 64 bits
         of_words = Product(a, b, of_elements, m, n, words, Form.ANY, accumulate=True, extremes=gate)
-        takes_turns = words <= plan.launch.stages * BITS_BY_TMA.bk  # else one waits for stages that the other holds
-        macros = {"IS_XOR": 0, "IS_PACKED": 1, "IS_SQUARE": square is not _NOWHERE, "TAKES_TURNS": takes_turns}
+        macros = {"IS_XOR": 0, "IS_PACKED": 1, "IS_SQUARE": square is not _NOWHERE}
         add_tma(self.program, plan, BITS_BY_TMA, as_defines(macros), (map_a, map_b), of_words, square, width=1)
 
 

@@ -32,14 +32,14 @@ constexpr bool FLUSHES = false;
 typedef unsigned long long Result;
 #define FACTOR Square*
 #define PER_RESULT 64
-#define READ_ROWS(c, ldc, rows) const Rows of_c = read_rows(c, ldc, rows);
+#define READ_ROWS const Rows of_c = read_rows(c, ldc, place.row + part * 64 + warp * 16, m, place.column);
 #define STORE_ROWS(room, counts, square, c, ldc, rows, ...) store_bits(of_c, counts, c, ldc, square, i, place.column)
 
 // Of two rows of C, what a thread has of them.
 struct Rows {
     Result x[2];
 };
-__device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows);
+__device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int row, int rows, int column);
 __device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, Square* square,
                                            int row, int column);
 #else
@@ -99,13 +99,13 @@ __device__ __forceinline__ unsigned bits_of(const int* counts)
     return bits;
 }
 
-__device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows)
+__device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int row, int rows, int column)
 {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     Rows before;
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-        before.x[half] = half * 8 + g < rows ? c[(long long)(half * 8 + g) * ldc + t] : 0;
+    for (int i = row + g, half = 0; half < 2; i += 8, ++half)
+        before.x[half] = i < rows ? c[(long long)i * ldc + column / PER_RESULT + t] : 0;
     return before;
 }
 

@@ -37,9 +37,6 @@ constexpr int SUMS = BN / 2;  // of a thread
 #ifndef PER_RESULT
 #define PER_RESULT 1
 #endif
-#ifndef READ_ROWS
-#define READ_ROWS(c, ldc, rows)
-#endif
 #define ROOM_BYTES (STORE == WHOLE_LINES ? 16 * 64 * 4 : 16 * 40 * 4)  // of a warp: staging of its rows of C
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
@@ -76,7 +73,6 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     int before = -1;
-    ring.await_turn(part);
 #if ALTERNATES
     add_alternately(ring, tiles, steps, part, sums);
 #else
@@ -107,12 +103,10 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
         }
     }
 #endif
-    ring.give_turn(part, thread);
     const Place place = locate(index, m, n);
-    const int i = place.row + part * 64 + warp * 16;
-    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i
-                                 : ((long long)place.layer * m + i) * ldc + place.column / PER_RESULT);
-    READ_ROWS(to, ldc, m - i)
+#ifdef READ_ROWS
+    READ_ROWS
+#endif
     wait_groups<0>();
     if (!FLUSHES && before >= 0) release(ring, before, thread);
 #if TOGETHER
@@ -123,5 +117,9 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
                    (long long)place.column * (BY_COLUMNS ? ldc : 1), ldc, m - place.row, n - place.column);
     return;
 #endif
-    STORE_ROWS(memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES, sums, alpha, to, ldc, m - i, n - place.column, i - place.column, place.layer);
+    const int i = place.row + part * 64 + warp * 16;
+    unsigned char* room = memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES;
+    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i
+                                 : ((long long)place.layer * m + i) * ldc + place.column / PER_RESULT);
+    STORE_ROWS(room, sums, alpha, to, ldc, m - i, n - place.column, i - place.column, place.layer);
 }
