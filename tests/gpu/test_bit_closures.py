@@ -113,3 +113,25 @@ def test_kernels_compile_and_do_not_spill():
     for kernel in kernels:
         taken = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90" + kernel.suffix))[kernel.function]
         assert taken.spill_bytes == 0, kernel.function
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [140, 1024, 2500, 9001, 17000])
+def test_one_path_on_a_gpu(n, rng):
+    """Sizes of one panel and of several; who comes later on the path is reached, and all if it is closed to a circle."""
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    order = rng.permutation(n)
+    place = cupy.empty(n, np.int32)
+    place[cupy.asarray(order)] = cupy.arange(n, dtype=np.int32)
+    edges, expected = cupy.zeros((n, n), bool), place[None, :] >= place[:, None]
+    edges[cupy.asarray(order[:-1]), cupy.asarray(order[1:])] = True
+
+    def octets(bools):
+        whole = cupy.zeros((n, -(-n // 8) * 8), bool)
+        whole[:, :n] = bools
+        return cupy.packbits(whole.reshape(-1), bitorder="little").reshape(n, -1)
+
+    for _ in range(2):
+        assert bool((closure(edges, "lor_land") == expected).all())
+        assert bool((closure(octets(edges), "lor_land", packed=True) == octets(expected)).all())
+        edges[int(order[-1]), int(order[0])] = expected[...] = True
