@@ -118,7 +118,7 @@ def test_kernels_compile_and_do_not_spill():
 @pytest.mark.gpu
 @pytest.mark.parametrize("n", [140, 1024, 2500, 9001, 17000])
 def test_one_path_on_a_gpu(n, rng):
-    """Sizes of one panel and of several; who comes later on the path is reached, and all if it is closed to a circle."""
+    """Of one panel and of several: who comes later on the path is reached, and all if it is closed to a circle."""
     cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
     order = rng.permutation(n)
     place = cupy.empty(n, np.int32)
