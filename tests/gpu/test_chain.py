@@ -9,6 +9,7 @@ from backends.gpu import ozaki, tensor_core
 from backends.gpu._cuda import launches
 from backends.gpu._cuda.kernel_files import assemble
 from backends.gpu._cuda.launches import CONTEXT, Contexts, Given, Launch, Launches, Routine
+from backends.gpu._paths.bits import BitsProgram
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import HarnessError
@@ -134,12 +135,14 @@ def programs():
         narrow = operands and np.dtype(operands)
         problem = Problem(4096, 4096, 4096, SEMIRINGS["plus_times"], np.dtype(wide), operand_dtype=narrow)
         yield rung.program(rung.plan(problem, detect()), a, b, out)
+    problem = Problem(300, 300, 300, SEMIRINGS["lor_land"], np.dtype(bool))
+    yield BitsProgram(problem, lambda product: rung.plan(product, detect()), is_packed=True).program
 
 
 def test_kernels_of_a_chain_wait():
     kernels = {kernel for program in programs() for kernel in program.kernels() if kernel.is_chained}
     names = {kernel.function for kernel in kernels}
-    assert names >= {"norms", "residues", "certify", "crt", "gemm", "copy_rows", "begin"}
+    assert names >= {"norms", "residues", "certify", "crt", "gemm", "copy_rows", "begin", "turn"}
     for kernel in kernels:
         text = assemble(kernel.stem, kernel.defines)
         assert text.count("await_launch_before();") == text.count('extern "C" __global__'), kernel.stem

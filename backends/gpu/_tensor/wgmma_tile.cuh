@@ -11,7 +11,8 @@
 //   ALTERNATES  1, if FLUSHES: terms of two steps in turn are added to the sums (alternate.cuh)
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
-// STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
+// STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; READ_ROWS, a statement that reads what it needs of C while
+// the last sums are computed; PER_RESULT, columns of C that an element of it holds; if LAYERED, `is_shifted`.
 // Defined by the host: BN, as in wgmma.cuh; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
 // where its rows allow; ACCUMULATE 1: C := C + alpha A B.
 //
@@ -33,6 +34,9 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 #endif
 
 constexpr int SUMS = BN / 2;  // of a thread
+#ifndef PER_RESULT
+#define PER_RESULT 1
+#endif
 #define ROOM_BYTES (STORE == WHOLE_LINES ? 16 * 64 * 4 : 16 * 40 * 4)  // of a warp: staging of its rows of C
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
@@ -100,6 +104,9 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
     }
 #endif
     const Place place = locate(index, m, n);
+#ifdef READ_ROWS
+    READ_ROWS
+#endif
     wait_groups<0>();
     if (!FLUSHES && before >= 0) release(ring, before, thread);
 #if TOGETHER
@@ -112,6 +119,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
 #endif
     const int i = place.row + part * 64 + warp * 16;
     unsigned char* room = memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES;
-    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i : ((long long)place.layer * m + i) * ldc + place.column);
+    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i
+                                 : ((long long)place.layer * m + i) * ldc + place.column / PER_RESULT);
     STORE_ROWS(room, sums, alpha, to, ldc, m - i, n - place.column, i - place.column, place.layer);
 }

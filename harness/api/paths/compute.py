@@ -15,17 +15,18 @@ from harness.api.paths import bits, large, predecessors
 from harness.api.paths.checks import (
     check_found,
     check_keeps,
+    check_matrix,
     check_method,
     check_sources,
     check_symmetry,
-    copy_of_matrix,
     enough_memory,
 )
 from harness.api.paths.rows import rows_of
 from harness.api.paths.steps import ByProducts
 from harness.api.remembered.recent import Recent
+from harness.dtypes import is_bool
 from harness.errors import ProblemError
-from harness.interface import ALIGNMENT, Closure, Findings
+from harness.interface import ALIGNMENT, BitClosure, Closure, Findings
 from harness.problem import Problem
 from harness.semiring import Semiring
 from harness.tuning import paths as tuning_paths
@@ -60,25 +61,34 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
         )
     arrays = kind_of("closure", {"matrix": matrix})
     with arrays.in_force(), enough_memory(matrix, keeps=options.keeps):
-        given = copy_of_matrix(arrays, matrix, semiring, is_packed=options.is_packed)
+        given = check_matrix(arrays, matrix, semiring, is_packed=options.is_packed)
         if options.keeps:
             check_keeps(arrays, given)
         vertices = check_method(options.method, options.block)
         sources = None if options.sources is None else check_sources(options.sources, given.shape[-2])
         choice.check_backend(options.backend)  # no vertices have no product that would
         options = options._replace(block=vertices, sources=sources, threads=limits.check_threads(options.threads))
-        is_plain = not (options.keeps or options.symmetric or sources is not None)
-        if options.is_packed and is_plain and options.device is None:
-            closer = _closer(arrays, given, np.dtype(bool), semiring, options) if given.size else None
-            if closer is None or getattr(closer, "takes_bits", False):
-                if closer is not None:
-                    closer(given, None)
-                return given
-        best = bits.unpacked(arrays, given) if options.is_packed else given
+        is_plain = not (options.keeps or options.symmetric) and sources is options.device is options.memory_cap is None
+        if is_plain and given.size and (options.is_packed or is_bool(given.dtype)):
+            closer = _closer(arrays, given, np.dtype(bool), semiring, options)
+            if isinstance(closer, BitClosure):
+                best = arrays.empty(given.shape, given.dtype)
+                closer.close(given, best)
+                return best
+
+        def edges() -> Any:
+            """Return the matrix again as an array of its own."""
+            if options.is_packed:
+                return bits.unpacked(arrays, given)
+            if is_bool(given.dtype):  # of which any byte but 0 is true
+                return given.view(np.uint8) != 0
+            return check_matrix(arrays, matrix, semiring)
+
+        best = edges() if options.is_packed or is_bool(given.dtype) else given
         if options.device is not None or options.memory_cap is not None:
             best, before = _paths_by_gpu(arrays, best, semiring, options)
         else:
-            best, before = _paths(arrays, lambda: copy_of_matrix(arrays, matrix, semiring), best, semiring, options)
+            best, before = _paths(arrays, edges, best, semiring, options)
         best = bits.packed(arrays, best) if options.is_packed else best
     return best if before is None else (best, before)
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from harness.api import gemm
 from harness.api.paths.checks import check_found
+from harness.dtypes import is_bool
 from harness.elimination import find_cycle, find_nan, put_one
 from harness.errors import BackendUnavailable, ProblemError
 from harness.interface import Findings
@@ -56,9 +57,10 @@ def gpu(device: Any, memory_cap: Any) -> tuple[Any, int]:
 
 
 def bytes_at_once(matrices: np.ndarray, *, keeps: bool) -> int:
-    """Return the bytes on the GPU of a closure all at once: the matrices, predecessors, and columns that are copied."""
+    """Return the bytes on the GPU of a closure all at once: matrices, predecessors, copies of columns, and bits."""
     n, itemsize = matrices.shape[-1], matrices.itemsize
-    return int(matrices.size * (itemsize + 4 * keeps) + min(_COPIED, n) * n * itemsize)
+    bits = n * n // 8 if is_bool(matrices.dtype) else 0
+    return int(matrices.size * (itemsize + 4 * keeps) + min(_COPIED, n) * n * itemsize + bits)
 
 
 def fits(matrices: np.ndarray, cap: int, *, keeps: bool) -> bool:

@@ -22,3 +22,14 @@ def sides(itemsize: int) -> tuple[int, ...]:
 def panel_of(n: int, *, keeps: bool) -> int:
     """Return the most pivots of a product, of a graph of n vertices, with predecessors or without."""
     return max((pivots for least, pivots in PANELS[keeps].items() if n >= least), default=BLOCK)
+
+
+# Pivots of a panel of bits, a multiple of the 1024 of a stage of tiles: squares of a panel take log2 of that many steps
+# of their own, and each panel reads and writes all of D. Vertices from which on bools are closed so.
+BITS_PANELS = {0: 1024, 1025: 2048, 16384: 4096}
+BITS_FROM = 129
+
+
+def bits_panel_of(n: int) -> int:
+    """Return the pivots of a panel of bits, of a graph of n vertices."""
+    return max(pivots for least, pivots in BITS_PANELS.items() if n >= least)
