@@ -26,8 +26,13 @@ METHODS = ("blocked", "squaring")
 _SIDE = 128
 
 
-def copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: bool = False) -> Any:
-    """Return `matrix` as a C-ordered array of its own that the semiring can be computed over, or as bytes of bits."""
+def copy_of_matrix(
+    arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: bool = False, is_copied: bool = True
+) -> Any:
+    """Return `matrix` as a C-ordered array of its own that the semiring can be computed over, or as bytes of bits.
+
+    If it need not be copied it is one of the caller's, in any order, and of bools any byte but 0 is true.
+    """
     if hasattr(matrix, "toarray") or is_masked(matrix):
         raise ProblemError(
             "closure: the matrix is not a plain array",
@@ -35,7 +40,8 @@ def copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed
             got=type(matrix).__name__,
             fix="scipy.sparse.csgraph.csgraph_to_dense(graph, null_value=np.inf), or filled(np.inf)",
         )
-    array = arrays.module.array(matrix if arrays.on_device else as_array("closure", "the matrix", matrix), order="C")
+    array = matrix if arrays.on_device else as_array("closure", "the matrix", matrix)
+    array = arrays.module.array(array, order="C") if is_copied else array
     if is_packed:
         return _check_packed(array, semiring)
     if array.ndim < 2 or array.shape[-2] != array.shape[-1]:
@@ -43,7 +49,7 @@ def copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed
         raise ProblemError("closure: the matrix is not square", expected="shape (n, n) or (..., n, n)", got=got)
     n = array.shape[-1]
     problem = Problem(n, n, n, semiring, array.dtype)
-    if is_bool(array.dtype):  # of which any byte but 0 is true
+    if is_bool(array.dtype) and is_copied:  # of which any byte but 0 is true
         return array.view(np.uint8) != 0
     return array.astype(problem.dtype, copy=False)
 

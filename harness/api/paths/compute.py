@@ -23,6 +23,7 @@ from harness.api.paths.checks import (
 )
 from harness.api.paths.rows import rows_of
 from harness.api.paths.steps import ByProducts
+from harness.api.paths.transfers import Transfers
 from harness.api.remembered.recent import Recent
 from harness.errors import ProblemError
 from harness.interface import ALIGNMENT, Closure, Findings
@@ -60,7 +61,9 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
         )
     arrays = kind_of("closure", {"matrix": matrix})
     with arrays.in_force(), enough_memory(matrix, keeps=options.keeps):
-        given = copy_of_matrix(arrays, matrix, semiring, is_packed=options.is_packed)
+        by_gpu = options.device is not None or options.memory_cap is not None
+        is_copied = options.is_packed or not by_gpu
+        given = copy_of_matrix(arrays, matrix, semiring, is_packed=options.is_packed, is_copied=is_copied)
         if options.keeps:
             check_keeps(arrays, given)
         vertices = check_method(options.method, options.block)
@@ -75,7 +78,7 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
                     closer(given, None)
                 return given
         best = bits.unpacked(arrays, given) if options.is_packed else given
-        if options.device is not None or options.memory_cap is not None:
+        if by_gpu:
             best, before = _paths_by_gpu(arrays, best, semiring, options)
         else:
             best, before = _paths(arrays, lambda: copy_of_matrix(arrays, matrix, semiring), best, semiring, options)
@@ -83,7 +86,7 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
     return best if before is None else (best, before)
 
 
-def _paths_by_gpu(arrays: Arrays, best: Any, semiring: Semiring, options: Options) -> tuple[Any, Any]:
+def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Options) -> tuple[Any, Any]:
     """Return the same of a matrix on the host, as arrays there, by a GPU."""
     if arrays.on_device or options.device is None:
         raise ProblemError(
@@ -92,23 +95,40 @@ def _paths_by_gpu(arrays: Arrays, best: Any, semiring: Semiring, options: Option
             got=f"device={options.device} and an array {'on a GPU' if arrays.on_device else 'on the host'}",
         )
     module, cap = large.gpu(options.device, options.memory_cap)
-    with module.cuda.Device(options.device):
-        if not best.size or large.fits(best, cap, keeps=options.keeps):
-            given = module.asarray(best)
-            found = _paths(
-                kind_of("closure", {"matrix": given}), lambda: module.asarray(best), given, semiring, options
-            )
-            return tuple(None if x is None else x.get() for x in found)  # type: ignore[return-value]
-        there = kind_of("closure", {"matrix": module.asarray(best[:1])})
+    sources = options.sources
+    kinds = {"keeps": options.keeps, "is_compared": options.symmetric, "is_kept": sources is not None}
+    panels = large.panels_of(given, cap, **kinds)
+    machine = limits.machine_of(options.threads)
+    with module.cuda.Device(options.device), Transfers(module, machine.threads) as transfers:
+        if panels is None:
+            return _paths_at_once(module, given, semiring, options, transfers)
         if options.symmetric:
-            check_symmetry(arrays, best, semiring)
+            check_symmetry(arrays, given, semiring)
 
         def close(square: Any) -> Findings:
-            return _closer(there, square, best.dtype, semiring, options._replace(symmetric=False))(square, None)
+            there = kind_of("closure", {"matrix": square})
+            return _closer(there, square, given.dtype, semiring, options._replace(symmetric=False))(square, None)
 
         how = {"backend": options.backend, "threads": options.threads}
-        large.close_by_panels(module, best, cap, semiring, close, how)
-    return best if options.sources is None else best[options.sources], None
+        best = large.close_by_panels(module, given, panels, semiring, close, how, transfers)
+    return best if sources is None else best[sources], None
+
+
+def _paths_at_once(
+    module: Any, given: Any, semiring: Semiring, options: Options, transfers: Transfers
+) -> tuple[Any, Any]:
+    """Return the same, where the current GPU holds everything; pages of the results are cleared meanwhile."""
+    n = given.shape[-1]
+    shape = (*given.shape[:-2], n if options.sources is None else len(options.sources), n)
+    results = [np.empty(shape, dtype) for dtype in (given.dtype, np.dtype(np.int32))[: 1 + options.keeps]]
+    touched = [transfers.touch(x) for x in results]
+    there = large.to_gpu(module, given, transfers)
+    arrays = kind_of("closure", {"matrix": there})
+    found = _paths(arrays, lambda: large.to_gpu(module, given, transfers), there, semiring, options)
+    for transfer in touched:
+        transfer.wait()
+    large.to_host(module, zip(results, found[: len(results)], strict=True), transfers)
+    return results[0], results[1] if options.keeps else None
 
 
 def _paths(

@@ -1,13 +1,18 @@
-"""A graph of the host that is closed on a GPU: all at once where it fits, else panel by panel.
+"""A graph of the host that is closed on a GPU: all at once where it fits, else in passes of rows.
 
-    for each panel K of pivots       P := D[K, :] on the GPU
-                                     close(P[:, K])    P := P (+) P[:, K] (x) P    D[K, :] := P
-        for each other panel R       T := D[R, :] on the GPU
-                                     T := T (+) T[:, K] (x) P                      D[R, :] := T
+    for each panel of pivots K, some ranges of rows
+        for each range R of K        X := D[R, :] on the GPU
+                                     X := X (+) X[:, K'] (x) P           of K' the ranges of K before R, which are in P
+                                     close(X[:, R])
+                                     P[R] := X (+) X[:, R] (x) X
+                                     P := P (+) P[:, R] (x) P[R]
+        D[K, :] := P
+        for each other range R       X := D[R, :] on the GPU
+                                     X := X (+) X[:, K] (x) P            D[R, :] := X
 
-The GPU holds three panels of b rows and a square of b: P, T and one that is computed. So a panel has as many rows as
-the cap on memory allows. For each of n / b panels the whole matrix passes to the GPU and back, 2 n^2 values, beside
-b n^2 pairs: the larger the panels, the less the copies matter. Copies wait for products, and products for copies.
+The GPU holds P, and ranges: one is computed while the next one arrives and the last one leaves. For each panel of w
+pivots the whole matrix passes, n^2 values each way, beside w n^2 pairs. So panels are as large as the cap on memory
+allows. The host waits for rows that arrive, and for squares that are closed.
 
 Source: Sao, Kannan, Gera and Vuduc, "A supernodal all-pairs shortest path algorithm" (2020), section 5, of panels.
 """
@@ -16,23 +21,31 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.api import gemm
 from harness.api.paths.checks import check_found
-from harness.elimination import find_cycle, find_nan, put_one
+from harness.api.paths.transfers import Transfer, Transfers
+from harness.dtypes import is_bool
+from harness.elimination import find_cycle, find_nan
 from harness.errors import BackendUnavailable, ProblemError
 from harness.interface import Findings
 from harness.scalars import as_count
 from harness.semiring import Semiring
 from harness.surroundings import INSTALL_CUPY
 
-# Of the cap, what arrays may take: kernels need scratch beside them. Rows of a panel are a multiple of STEP.
-_SHARE, STEP = 0.9, 64
+# Of the cap, what arrays may take: kernels need scratch beside them.
+_SHARE = 0.9
+# Ranges have so many rows, or a power of 2 times as many, as long as a panel has RANGES of them.
+STEP, MOST_ROWS, RANGES = 64, 2048, 8
+# Ranges on the GPU beside the panel: what is copied or computed, and what `gemm` computes aside where C is the result.
+_SLOTS, _ASIDE = 3, 1
 # Columns that a closure copies at a time, see `harness.elimination`.
 _COPIED = 1024
 
@@ -51,78 +64,276 @@ def gpu(device: Any, memory_cap: Any) -> tuple[Any, int]:
             "closure: memory_cap is no number of bytes", expected="an integer >= 1", got=repr(memory_cap)
         )
     with module.cuda.Device(device):
-        free = int(module.cuda.runtime.memGetInfo()[0])
+        # CuPy gives its reserve back where it is in the way
+        free = int(module.cuda.runtime.memGetInfo()[0]) + int(module.get_default_memory_pool().free_bytes())
     return module, free if cap is None else min(cap, free)
 
 
-def bytes_at_once(matrices: np.ndarray, *, keeps: bool) -> int:
-    """Return the bytes on the GPU of a closure all at once: the matrices, predecessors, and columns that are copied."""
+class Panels(NamedTuple):
+    """How a matrix passes: the rows of a range, and the pivots of a panel, which are some ranges."""
+
+    rows: int
+    pivots: int
+
+    def bytes_of(self, n: int, itemsize: int) -> int:
+        """Return the bytes on the GPU: panel, ranges, the columns of a product, and the scratch of a closure."""
+        columns = self.rows * (self.pivots + min(_COPIED, self.rows))
+        return ((self.pivots + (_SLOTS + _ASIDE) * self.rows) * n + columns) * itemsize
+
+
+def bytes_at_once(matrices: np.ndarray, *, keeps: bool, is_compared: bool, is_kept: bool) -> int:
+    """Return the bytes on the GPU of a closure all at once.
+
+    The matrices, predecessors, columns that are copied, what a comparison by elements says, and a copy of the edges.
+    """
     n, itemsize = matrices.shape[-1], matrices.itemsize
-    return int(matrices.size * (itemsize + 4 * keeps) + min(_COPIED, n) * n * itemsize)
+    each = itemsize * (1 + is_kept) + 4 * keeps + (is_compared or is_kept)
+    return int(matrices.size * each + min(_COPIED, n) * n * itemsize)
 
 
-def fits(matrices: np.ndarray, cap: int, *, keeps: bool) -> bool:
-    """Return whether matrices can be closed all at once; raise ProblemError if not by panels either."""
-    if bytes_at_once(matrices, keeps=keeps) <= cap * _SHARE:
-        return True
-    n, least = matrices.shape[-1], _bytes_of(STEP, matrices.shape[-1], matrices.itemsize)
-    if keeps or matrices.ndim > 2:
+def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
+    """Return how the matrix passes through a GPU, None if it is closed all at once.
+
+    Parameters
+    ----------
+    matrices : array
+    cap : int
+        Bytes of memory on the GPU.
+    **kinds
+        As `bytes_at_once` takes them.
+
+    Raises
+    ------
+    ProblemError
+        If neither fits; it says how many bytes would.
+    """
+    at_once, room = bytes_at_once(matrices, **kinds), int(cap * _SHARE)
+    if at_once <= room:
+        return None
+    n, itemsize = matrices.shape[-1], matrices.itemsize
+    if kinds["keeps"] or matrices.ndim > 2:
         raise ProblemError(
-            f"closure: {'predecessors' if keeps else 'a batch'} and more than the GPU holds",
-            expected=f"memory_cap={int(bytes_at_once(matrices, keeps=keeps) / _SHARE) + 1} or more",
+            f"closure: {'predecessors' if kinds['keeps'] else 'a batch'} and more than the GPU holds",
+            expected=f"memory_cap={math.ceil(at_once / _SHARE) + 1} or more",
             got=f"{cap} bytes for {matrices.shape} of {matrices.dtype}",
             fix="lengths alone, of one graph",
         )
-    if least > cap * _SHARE:
+    found = None
+    for rows in (STEP << doubled for doubled in range((MOST_ROWS // STEP).bit_length())):
+        each = Panels(rows, rows).bytes_of(n, itemsize) - Panels(rows, 0).bytes_of(n, itemsize)
+        ranges = (room - Panels(rows, 0).bytes_of(n, itemsize)) // each
+        if ranges >= (RANGES if found else 1):
+            of_all = math.ceil(n / rows)
+            found = Panels(rows, math.ceil(of_all / math.ceil(of_all / ranges)) * rows)
+    if found is None:
+        least = Panels(STEP, STEP).bytes_of(n, itemsize)
         raise ProblemError(
-            "closure: the GPU's memory does not hold three panels",
-            expected=f"memory_cap={int(least / _SHARE) + 1} or more, for {STEP} of {n} rows",
+            "closure: the GPU's memory does not hold a panel and four ranges of rows",
+            expected=f"memory_cap={math.ceil(least / _SHARE) + 1} or more, for {STEP} of {n} rows",
             got=f"{cap} bytes",
         )
-    return False
+    return found
 
 
-def _bytes_of(rows: int, n: int, itemsize: int) -> int:
-    return (3 * rows * n + rows * rows) * itemsize
+def to_gpu(module: Any, matrices: np.ndarray, transfers: Transfers) -> Any:
+    """Return a C-ordered copy on the current GPU, which what is enqueued in the current stream sees."""
+    there, stream = module.empty(matrices.shape, matrices.dtype), module.cuda.get_current_stream()
+    n = matrices.shape[-1]
+    rows = (math.prod(matrices.shape[:-1]), n)
+    transfers.up(there.reshape(rows), matrices.reshape(rows), event=stream.record()).before(stream)
+    make_bools(module, there)
+    return there
+
+
+def to_host(module: Any, pairs: Iterable[tuple[np.ndarray, Any]], transfers: Transfers) -> None:
+    """Copy arrays of the current GPU, as the current stream leaves them, to C-ordered ones of the host."""
+    event, under_way = module.cuda.get_current_stream().record(), []
+    for x, there in pairs:
+        rows = math.prod(x.shape[:-1]), x.shape[-1]
+        source = module.ascontiguousarray(there)
+        under_way.append((source, transfers.down(x.reshape(rows), source.reshape(rows), event=event)))
+    for _, transfer in under_way:
+        transfer.wait()
+
+
+def make_bools(module: Any, x: Any) -> None:
+    """Make the bytes of bools on the GPU 0 or 1: any but 0 is true."""
+    if is_bool(x.dtype):
+        module.not_equal(x.view(np.uint8), 0, out=x)
 
 
 def close_by_panels(
-    module: Any, best: np.ndarray, cap: int, semiring: Semiring, close: Callable[[Any], Findings], how: dict[str, Any]
-) -> None:
-    """Close a C-ordered matrix of the host in place, on the current GPU.
+    module: Any,
+    matrix: np.ndarray,
+    panels: Panels,
+    semiring: Semiring,
+    close: Callable[[Any], Findings],
+    how: dict[str, Any],
+    transfers: Transfers,
+) -> np.ndarray:
+    """Return the closure of a matrix of the host, computed on the current GPU in the current stream.
 
     Parameters
     ----------
     module : module
         CuPy.
-    best : (n, n) array
-    cap : int
-        Bytes.
+    matrix : (n, n) array
+    panels : Panels
     semiring : Semiring
     close : callable
         Closes a square on the GPU in place.
     how : dict
         Options of the products.
+    transfers : Transfers
+
+    Raises
+    ------
+    ProblemError
+        If an edge is NaN, or a cycle betters the empty path.
     """
-    n, itemsize = best.shape[0], best.itemsize
-    check_found(best, semiring, Findings(find_nan(best), False, -1))
-    put_one(best[None], semiring)
-    rows = STEP
-    while rows < n and _bytes_of(rows + STEP, n, itemsize) <= cap * _SHARE:
-        rows += STEP
-    panels = [slice(first, min(first + rows, n)) for first in range(0, n, rows)]
-    for pivots in panels:
-        panel = module.asarray(best[pivots])
-        square = module.ascontiguousarray(panel[:, pivots])
-        close(square)
-        panel[:, pivots] = square
-        closed = gemm.gemm(square, panel, panel, semiring=semiring, **how)
-        best[pivots] = closed.get()
-        del panel, square
-        for others in panels:
-            if others != pivots:
-                target = module.asarray(best[others])
-                columns = module.ascontiguousarray(target[:, pivots])
-                gemm.gemm(columns, closed, target, out=target, semiring=semiring, **how)
-                best[others] = target.get()
+    passes = _Passes(module, matrix, panels, semiring, close, how, transfers)
+    best = passes.run()
+    if passes.has_nan():
+        check_found(matrix, semiring, Findings(find_nan(matrix), False, -1))
     check_found(best, semiring, Findings(-1, False, find_cycle(best[None], semiring)))
+    return best
+
+
+class _Load(NamedTuple):
+    """A range on its way to the GPU, in a slot."""
+
+    rows: slice
+    slot: int
+    transfer: Transfer
+
+
+class _Free(NamedTuple):
+    """A slot that may be written to after an event, and after the rows in it have left."""
+
+    slot: int
+    event: Any
+    after: list[Transfer]
+
+
+class _Passes:
+    """All passes of a matrix: what is on the GPU, and what is on its way."""
+
+    def __init__(
+        self,
+        module: Any,
+        matrix: np.ndarray,
+        panels: Panels,
+        semiring: Semiring,
+        close: Callable[[Any], Findings],
+        how: dict[str, Any],
+        transfers: Transfers,
+    ) -> None:
+        n, dtype, (rows, pivots) = len(matrix), matrix.dtype, panels
+        self._rows = rows
+        self._module, self._semiring, self._close, self._how = module, semiring, close, how | {"semiring": semiring}
+        self._matrix, self._best, self._transfers = matrix, np.empty((n, n), dtype), transfers
+        ranges = [slice(first, min(first + rows, n)) for first in range(0, n, rows)]
+        count = pivots // rows
+        self._pivots = [ranges[first : first + count] for first in range(0, len(ranges), count)]
+        # The ranges behind the pivots come first: they are the next pivots.
+        self._others = [ranges[first + count :] + ranges[:first] for first in range(0, len(ranges), count)]
+        self._loads = deque(
+            (number, x) for number, each in enumerate(self._pivots) for x in each + self._others[number]
+        )
+        self._stream = module.cuda.get_current_stream()
+        memory = module.empty((pivots + _SLOTS * rows, n), dtype)
+        self._panel, self._slots = memory[:pivots], [memory[pivots + i * rows :][:rows] for i in range(_SLOTS)]
+        self._columns = module.empty((pivots * rows,), dtype)
+        event = self._stream.record()
+        self._free = deque(_Free(slot, event, []) for slot in range(_SLOTS))
+        self._coming: deque[_Load] = deque()
+        self._stored: dict[tuple[int, int], Transfer] = {}  # by pass and first row
+        self._least: list[Any] = []  # NaN, if an edge is
+
+    def run(self) -> np.ndarray:
+        """Return the closure, when it has arrived."""
+        self._load()
+        for number, (pivots, others) in enumerate(zip(self._pivots, self._others, strict=True)):
+            whole = slice(pivots[0].start, pivots[-1].stop)
+            for rows, last in zip(pivots, self._pivots[number - 1], strict=False):
+                if number:  # its place in the panel is free
+                    self._stored[number - 1, last.start].wait()
+                self._close_range(number, rows, whole.start)
+            event = self._stream.record()
+            for rows in pivots:
+                self._store(number, rows, self._panel[rows.start - whole.start :][: _size(rows)], event)
+            for rows in others:
+                slot, x = self._arrived(number, rows)
+                self._improve(x, whole, self._panel[: _size(whole)])
+                event = self._stream.record()
+                self._free.append(_Free(slot, event, [self._store(number, rows, x, event)]))
+                self._load()
+        for transfer in self._stored.values():
+            transfer.wait()
+        return self._best
+
+    def has_nan(self) -> bool:
+        """Return whether an edge is NaN."""
+        return any(bool(least != least) for least in self._least)  # noqa: PLR0124
+
+    def _close_range(self, number: int, rows: slice, first: int) -> None:
+        """Let paths of the pivots from `first` on pass through those of `rows`, and paths from `rows` through all."""
+        slot, x = self._arrived(number, rows)
+        before, size = slice(first, rows.start), _size(rows)
+        self._improve(x, before, self._panel[: _size(before)])
+        square = self._copied(x[:, rows])
+        self._close(square)
+        closed = self._panel[_size(before) :][:size]
+        gemm.gemm(square, x, x, out=closed, **self._how)
+        self._free.append(_Free(slot, self._stream.record(), []))
+        self._load()
+        for begin in range(0, _size(before), self._rows):
+            self._improve(self._panel[begin : begin + self._rows], rows, closed)
+
+    def _improve(self, x: Any, pivots: slice, panel: Any) -> None:
+        """Let paths from the rows `x` pass through pivots, whose rows are `panel`."""
+        if len(x) and len(panel):
+            gemm.gemm(self._copied(x[:, pivots]), panel, x, out=x, **self._how)
+
+    def _copied(self, columns: Any) -> Any:
+        """Return a copy without gaps, until the next one."""
+        copy = self._columns[: columns.size].reshape(columns.shape)
+        copy[...] = columns
+        return copy
+
+    def _load(self) -> None:
+        """Begin to load ranges, as far as there are slots."""
+        while self._free and self._loads:
+            number, rows = self._loads[0]
+            last = self._stored.get((number - 1, rows.start))
+            if number and last is None:
+                break
+            self._loads.popleft()
+            free = self._free.popleft()
+            after = free.after + ([last] if last else [])
+            source = (self._best if number else self._matrix)[rows]
+            target = self._slots[free.slot][: _size(rows)]
+            transfer = self._transfers.up(target, source, event=free.event, after=after)
+            self._coming.append(_Load(rows, free.slot, transfer))
+
+    def _arrived(self, number: int, rows: slice) -> tuple[int, Any]:
+        """Return the slot of the next range, and its rows; in the first pass with the empty paths."""
+        load = self._coming.popleft()
+        assert load.rows == rows
+        load.transfer.before(self._stream)
+        x = self._slots[load.slot][: _size(rows)]
+        if not number:
+            make_bools(self._module, x)
+            if x.dtype.kind == "f":
+                self._least.append(x.min())
+            diagonal = x.reshape(-1)[rows.start :: x.shape[1] + 1][: _size(rows)]
+            self._semiring.add.ufunc(diagonal, self._semiring.one(x.dtype), out=diagonal)
+        return load.slot, x
+
+    def _store(self, number: int, rows: slice, x: Any, event: Any) -> Transfer:
+        transfer = self._stored[number, rows.start] = self._transfers.down(self._best[rows], x, event=event)
+        return transfer
+
+
+def _size(range_: slice) -> int:
+    return int(range_.stop - range_.start)
