@@ -37,8 +37,8 @@ def test_packed_edges(gpu, rng):
 
 
 def cap_of(n, itemsize, pivots=64, rows=64):
-    """Return a cap that a panel of so many pivots and four ranges of rows just fit."""
-    return int(((pivots + 4 * rows) * n + rows * (pivots + rows)) * itemsize / 0.9) + 1
+    """Return a cap that a panel of so many pivots and three ranges of rows just fit."""
+    return int(((pivots + 3 * rows) * n + rows * (pivots + rows)) * itemsize / 0.9) + 1
 
 
 @pytest.mark.deep(but=2)
@@ -74,7 +74,10 @@ def test_a_graph_below_the_cap_is_closed_at_once(gpu, rng):
         ({"device": 1}, "there is no such device"),
         ({"device": 0, "memory_cap": 0}, "memory_cap is no number of bytes"),
         ({"memory_cap": 1 << 20}, "device and memory_cap are for a matrix on the host"),
-        ({"device": 0, "memory_cap": 1000}, r"does not hold a panel and four ranges of rows\n.*memory_cap=\d+ or more"),
+        (
+            {"device": 0, "memory_cap": 1000},
+            r"does not hold a panel and three ranges of rows\n.*memory_cap=\d+ or more",
+        ),
         ({"device": 0, "memory_cap": 200_000, "return_predecessors": True}, r"predecessors and more(.|\n)*memory_cap="),
     ],
 )

@@ -21,6 +21,7 @@ from harness.api.paths.checks import (
     copy_of_matrix,
     enough_memory,
 )
+from harness.api.paths.in_place import Rows
 from harness.api.paths.rows import rows_of
 from harness.api.paths.steps import ByProducts
 from harness.api.paths.transfers import Transfers
@@ -109,8 +110,10 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
             there = kind_of("closure", {"matrix": square})
             return _closer(there, square, given.dtype, semiring, options._replace(symmetric=False))(square, None)
 
-        how = {"backend": options.backend, "threads": options.threads}
-        best = large.close_by_panels(module, given, panels, semiring, close, how, transfers)
+        def on_gpu(columns: Any) -> Rows:
+            return Rows(columns, semiring, close, options.backend, options.threads)
+
+        best = large.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
     return best if sources is None else best[sources], None
 
 

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.api import gemm
 from harness.api.paths.checks import check_found
+from harness.api.paths.in_place import Rows
 from harness.api.paths.transfers import Transfer, Transfers
 from harness.dtypes import is_bool
 from harness.elimination import find_cycle, find_nan
@@ -44,8 +44,8 @@ from harness.surroundings import INSTALL_CUPY
 _SHARE = 0.9
 # Ranges have so many rows, or a power of 2 times as many, as long as a panel has RANGES of them.
 STEP, MOST_ROWS, RANGES = 64, 2048, 8
-# Ranges on the GPU beside the panel: what is copied or computed, and what `gemm` computes aside where C is the result.
-_SLOTS, _ASIDE = 3, 1
+# Ranges on the GPU beside the panel.
+_SLOTS = 3
 # Columns that a closure copies at a time, see `harness.elimination`.
 _COPIED = 1024
 
@@ -78,7 +78,7 @@ class Panels(NamedTuple):
     def bytes_of(self, n: int, itemsize: int) -> int:
         """Return the bytes on the GPU: panel, ranges, the columns of a product, and the scratch of a closure."""
         columns = self.rows * (self.pivots + min(_COPIED, self.rows))
-        return ((self.pivots + (_SLOTS + _ASIDE) * self.rows) * n + columns) * itemsize
+        return ((self.pivots + _SLOTS * self.rows) * n + columns) * itemsize
 
 
 def bytes_at_once(matrices: np.ndarray, *, keeps: bool, is_compared: bool, is_kept: bool) -> int:
@@ -128,7 +128,7 @@ def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
     if found is None:
         least = Panels(STEP, STEP).bytes_of(n, itemsize)
         raise ProblemError(
-            "closure: the GPU's memory does not hold a panel and four ranges of rows",
+            "closure: the GPU's memory does not hold a panel and three ranges of rows",
             expected=f"memory_cap={math.ceil(least / _SHARE) + 1} or more, for {STEP} of {n} rows",
             got=f"{cap} bytes",
         )
@@ -167,8 +167,7 @@ def close_by_panels(
     matrix: np.ndarray,
     panels: Panels,
     semiring: Semiring,
-    close: Callable[[Any], Findings],
-    how: dict[str, Any],
+    rows_of: Callable[[Any], Rows],
     transfers: Transfers,
 ) -> np.ndarray:
     """Return the closure of a matrix of the host, computed on the current GPU in the current stream.
@@ -180,10 +179,8 @@ def close_by_panels(
     matrix : (n, n) array
     panels : Panels
     semiring : Semiring
-    close : callable
-        Closes a square on the GPU in place.
-    how : dict
-        Options of the products.
+    rows_of : callable
+        Returns what is done with rows, by room for columns.
     transfers : Transfers
 
     Raises
@@ -191,7 +188,7 @@ def close_by_panels(
     ProblemError
         If an edge is NaN, or a cycle betters the empty path.
     """
-    passes = _Passes(module, matrix, panels, semiring, close, how, transfers)
+    passes = _Passes(module, matrix, panels, semiring, rows_of, transfers)
     best = passes.run()
     if passes.has_nan():
         check_found(matrix, semiring, Findings(find_nan(matrix), False, -1))
@@ -224,14 +221,12 @@ class _Passes:
         matrix: np.ndarray,
         panels: Panels,
         semiring: Semiring,
-        close: Callable[[Any], Findings],
-        how: dict[str, Any],
+        rows_of: Callable[[Any], Rows],
         transfers: Transfers,
     ) -> None:
         n, dtype, (rows, pivots) = len(matrix), matrix.dtype, panels
-        self._rows = rows
-        self._module, self._semiring, self._close, self._how = module, semiring, close, how | {"semiring": semiring}
-        self._matrix, self._best, self._transfers = matrix, np.empty((n, n), dtype), transfers
+        self._module, self._semiring, self._transfers = module, semiring, transfers
+        self._matrix, self._best = matrix, np.empty((n, n), dtype)
         ranges = [slice(first, min(first + rows, n)) for first in range(0, n, rows)]
         count = pivots // rows
         self._pivots = [ranges[first : first + count] for first in range(0, len(ranges), count)]
@@ -243,7 +238,7 @@ class _Passes:
         self._stream = module.cuda.get_current_stream()
         memory = module.empty((pivots + _SLOTS * rows, n), dtype)
         self._panel, self._slots = memory[:pivots], [memory[pivots + i * rows :][:rows] for i in range(_SLOTS)]
-        self._columns = module.empty((pivots * rows,), dtype)
+        self._rows = rows_of(module.empty((pivots * rows,), dtype))
         event = self._stream.record()
         self._free = deque(_Free(slot, event, []) for slot in range(_SLOTS))
         self._coming: deque[_Load] = deque()
@@ -264,7 +259,7 @@ class _Passes:
                 self._store(number, rows, self._panel[rows.start - whole.start :][: _size(rows)], event)
             for rows in others:
                 slot, x = self._arrived(number, rows)
-                self._improve(x, whole, self._panel[: _size(whole)])
+                self._rows.improve(x, whole, self._panel[: _size(whole)])
                 event = self._stream.record()
                 self._free.append(_Free(slot, event, [self._store(number, rows, x, event)]))
                 self._load()
@@ -279,27 +274,13 @@ class _Passes:
     def _close_range(self, number: int, rows: slice, first: int) -> None:
         """Let paths of the pivots from `first` on pass through those of `rows`, and paths from `rows` through all."""
         slot, x = self._arrived(number, rows)
-        before, size = slice(first, rows.start), _size(rows)
-        self._improve(x, before, self._panel[: _size(before)])
-        square = self._copied(x[:, rows])
-        self._close(square)
-        closed = self._panel[_size(before) :][:size]
-        gemm.gemm(square, x, x, out=closed, **self._how)
+        before = slice(first, rows.start)
+        self._rows.improve(x, before, self._panel[: _size(before)])
+        closed = self._panel[_size(before) :][: _size(rows)]
+        self._rows.close(x, rows, closed)
         self._free.append(_Free(slot, self._stream.record(), []))
         self._load()
-        for begin in range(0, _size(before), self._rows):
-            self._improve(self._panel[begin : begin + self._rows], rows, closed)
-
-    def _improve(self, x: Any, pivots: slice, panel: Any) -> None:
-        """Let paths from the rows `x` pass through pivots, whose rows are `panel`."""
-        if len(x) and len(panel):
-            gemm.gemm(self._copied(x[:, pivots]), panel, x, out=x, **self._how)
-
-    def _copied(self, columns: Any) -> Any:
-        """Return a copy without gaps, until the next one."""
-        copy = self._columns[: columns.size].reshape(columns.shape)
-        copy[...] = columns
-        return copy
+        self._rows.improve(self._panel[: _size(before)], rows, closed)
 
     def _load(self) -> None:
         """Begin to load ranges, as far as there are slots."""

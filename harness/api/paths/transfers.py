@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
-# Bytes of a piece: the calls for each take far less time than its copy. Most threads each way: they then copy as fast as
-# the bus.
+# Bytes of a piece: the calls for each take far less time than its copy. Most threads each way: they then copy as fast
+# as the bus.
 PIECE, MOST_THREADS = 4 << 20, 8
 _PAGE = 4096
 # `cudaMemcpyKind`.
