@@ -81,13 +81,13 @@ class HostGpu(Cupy):
     """
 
     def __init__(self) -> None:
+        self._here = threading.local()
         super().__init__()
         self.launches, self.compiled, self.allocated = [], set(), []
         self.held = self.most_held = 0
         self.graph, self.contexts = [], []
         self._functions: dict[int, Kernel] = {}
         self._kept: dict[int, np.ndarray] = {}
-        self._here = threading.local()
         self._one_at_a_time = threading.Lock()  # the shim runs one kernel at a time
         memory = types.SimpleNamespace(OutOfMemoryError=MemoryError)
         driver = types.SimpleNamespace(launchKernel=self._launch, ctxGetCurrent=lambda: 1)
@@ -98,6 +98,8 @@ class HostGpu(Cupy):
             streamIsCapturing=lambda stream: stream == CAPTURING,
             mallocAsync=self._malloc_of_graph,
             memcpyAsync=lambda to, source, size, kind, stream: ctypes.memmove(to, source, size),
+            memcpyPeerAsync=lambda to, there, source, here, size, stream: ctypes.memmove(to, source, size),
+            deviceCanAccessPeer=lambda here, there: False,
             memsetAsync=lambda address, value, size, stream: ctypes.memset(address, value, size),
             freeAsync=lambda address, stream: self.graph.append(("free", stream)),
         )
@@ -108,6 +110,15 @@ class HostGpu(Cupy):
             Stream=lambda non_blocking: _stream_of(1), Event=lambda **_: _event(), alloc_pinned_memory=bytearray
         )
         vars(self)["get_default_memory_pool"] = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
+
+    @property
+    def current(self) -> int:
+        """The GPU of this thread."""
+        return getattr(self._here, "index", 0)
+
+    @current.setter
+    def current(self, index: int) -> None:
+        self._here.index = index
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         if is_float8(np.dtype(dtype)):

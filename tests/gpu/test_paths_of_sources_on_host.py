@@ -60,6 +60,19 @@ def test_a_graph_beyond_the_cap_passes_by_panels(gpu, semiring, dtype, pivots, r
     np.testing.assert_array_equal(best, closure_by_definition(undirected, semiring)[[5]])
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+def test_a_graph_on_several_gpus(gpu, semiring, dtype, count, rng):
+    gpu.cuda.runtime.getDeviceCount = lambda: 3
+    for n in (1, 64, 140, 330):
+        weights = random_graph(rng, n, semiring, dtype)
+        best = closure(weights, semiring, device=[2, 0, 1][:count])
+        np.testing.assert_array_equal(best, closure_by_definition(weights, semiring))
+    sources = closure(weights, semiring, device=(0, 2), sources=[5, 3], memory_cap=1 << 20)
+    np.testing.assert_array_equal(sources, best[[5, 3]])
+    assert gpu.held == 0
+
+
 def test_a_graph_below_the_cap_is_closed_at_once(gpu, rng):
     weights = random_graph(rng, 60, "min_plus", "float32")
     for how in ({}, {"memory_cap": 1 << 20}):
@@ -72,6 +85,8 @@ def test_a_graph_below_the_cap_is_closed_at_once(gpu, rng):
     ("how", "message"),
     [
         ({"device": 1}, "there is no such device"),
+        ({"device": []}, "there is no such device"),
+        ({"device": [0, 0]}, "there is no such device"),
         ({"device": 0, "memory_cap": 0}, "memory_cap is no number of bytes"),
         ({"memory_cap": 1 << 20}, "device and memory_cap are for a matrix on the host"),
         (

@@ -11,7 +11,7 @@ import numpy as np
 from harness import arithmetic
 from harness.api import choice, limits
 from harness.api.arrays import Arrays, kind_of
-from harness.api.paths import bits, large, predecessors
+from harness.api.paths import bits, large, predecessors, several
 from harness.api.paths.checks import (
     check_found,
     check_keeps,
@@ -95,25 +95,39 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
             expected="an array on the host and the number of a GPU",
             got=f"device={options.device} and an array {'on a GPU' if arrays.on_device else 'on the host'}",
         )
-    module, cap = large.gpu(options.device, options.memory_cap)
-    sources = options.sources
-    kinds = {"keeps": options.keeps, "is_compared": options.symmetric, "is_kept": sources is not None}
-    panels = large.panels_of(given, cap, **kinds)
-    machine = limits.machine_of(options.threads)
-    with module.cuda.Device(options.device), Transfers(module, machine.threads) as transfers:
+    module, devices, cap = large.gpus(options.device, options.memory_cap)
+    sources, threads = options.sources, limits.machine_of(options.threads).threads
+    panels = None
+    if len(devices) == 1:
+        kinds = {"keeps": options.keeps, "is_compared": options.symmetric, "is_kept": sources is not None}
+        panels = large.panels_of(given, cap, **kinds)
         if panels is None:
-            return _paths_at_once(module, given, semiring, options, transfers)
-        if options.symmetric:
-            check_symmetry(arrays, given, semiring)
+            with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
+                return _paths_at_once(module, given, semiring, options, transfers)
+    else:
+        if options.keeps or given.ndim > 2:
+            raise ProblemError(
+                f"closure: {'predecessors' if options.keeps else 'a batch'} on several GPUs",
+                expected="lengths alone, of one graph",
+                got=f"device={options.device}",
+                fix=f"device={devices[0]}",
+            )
+        rows = several.range_of(given, len(devices), cap)
+    if options.symmetric:
+        check_symmetry(arrays, given, semiring)
 
-        def close(square: Any) -> Findings:
-            there = kind_of("closure", {"matrix": square})
-            return _closer(there, square, given.dtype, semiring, options._replace(symmetric=False))(square, None)
+    def close(square: Any) -> Findings:
+        there = kind_of("closure", {"matrix": square})
+        return _closer(there, square, given.dtype, semiring, options._replace(symmetric=False))(square, None)
 
-        def on_gpu(columns: Any) -> Rows:
-            return Rows(columns, semiring, close, options.backend, options.threads)
+    def on_gpu(columns: Any) -> Rows:
+        return Rows(columns, semiring, close, options.backend, options.threads)
 
-        best = large.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
+    if panels is None:
+        best = several.close_on_several(module, given, devices, rows, semiring, on_gpu, threads)
+    else:
+        with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
+            best = large.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
     return best if sources is None else best[sources], None
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import math
 import sys
 from collections import deque
@@ -41,32 +42,40 @@ from harness.semiring import Semiring
 from harness.surroundings import INSTALL_CUPY
 
 # Of the cap, what arrays may take: kernels need scratch beside them.
-_SHARE = 0.9
+SHARE = 0.9
 # Ranges have so many rows, or a power of 2 times as many, as long as a panel has RANGES of them.
 STEP, MOST_ROWS, RANGES = 64, 2048, 8
 # Ranges on the GPU beside the panel.
 _SLOTS = 3
 # Columns that a closure copies at a time, see `harness.elimination`.
-_COPIED = 1024
+COPIED = 1024
 
 
-def gpu(device: Any, memory_cap: Any) -> tuple[Any, int]:
-    """Return CuPy, for a GPU of that number, and how many bytes of its memory may be used."""
+def gpus(devices: Any, memory_cap: Any) -> tuple[Any, list[int], int]:
+    """Return CuPy, the numbers of one GPU or several, and how many bytes of the memory of each may be used."""
     if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         raise BackendUnavailable("closure: device: CuPy is not installed", fix=INSTALL_CUPY)
     module = importlib.import_module("cupy")
     count = int(module.cuda.runtime.getDeviceCount())
-    if as_count(device, least=0, most=count - 1) is None:
-        raise ProblemError("closure: there is no such device", expected=f"0 to {count - 1}", got=repr(device))
+    given = devices if isinstance(devices, list | tuple) else [devices]
+    numbers = [number for x in given if (number := as_count(x, least=0, most=count - 1)) is not None]
+    if len(set(numbers)) < len(given) or not given:
+        raise ProblemError(
+            "closure: there is no such device",
+            expected=f"0 to {count - 1}, or several of them, each once",
+            got=repr(devices),
+        )
     cap = None if memory_cap is None else as_count(memory_cap)
     if memory_cap is not None and cap is None:
         raise ProblemError(
             "closure: memory_cap is no number of bytes", expected="an integer >= 1", got=repr(memory_cap)
         )
-    with module.cuda.Device(device):
-        # CuPy gives its reserve back where it is in the way
-        free = int(module.cuda.runtime.memGetInfo()[0]) + int(module.get_default_memory_pool().free_bytes())
-    return module, free if cap is None else min(cap, free)
+    caps = [] if cap is None else [cap]
+    for number in numbers:
+        with module.cuda.Device(number):  # CuPy gives its reserve back where it is in the way
+            reserve = int(module.get_default_memory_pool().free_bytes())
+            caps.append(int(module.cuda.runtime.memGetInfo()[0]) + reserve)
+    return module, numbers, min(caps)
 
 
 class Panels(NamedTuple):
@@ -77,7 +86,7 @@ class Panels(NamedTuple):
 
     def bytes_of(self, n: int, itemsize: int) -> int:
         """Return the bytes on the GPU: panel, ranges, the columns of a product, and the scratch of a closure."""
-        columns = self.rows * (self.pivots + min(_COPIED, self.rows))
+        columns = self.rows * (self.pivots + min(COPIED, self.rows))
         return ((self.pivots + _SLOTS * self.rows) * n + columns) * itemsize
 
 
@@ -88,7 +97,7 @@ def bytes_at_once(matrices: np.ndarray, *, keeps: bool, is_compared: bool, is_ke
     """
     n, itemsize = matrices.shape[-1], matrices.itemsize
     each = itemsize * (1 + is_kept) + 4 * keeps + (is_compared or is_kept)
-    return int(matrices.size * each + min(_COPIED, n) * n * itemsize)
+    return int(matrices.size * each + min(COPIED, n) * n * itemsize)
 
 
 def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
@@ -107,14 +116,14 @@ def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
     ProblemError
         If neither fits; it says how many bytes would.
     """
-    at_once, room = bytes_at_once(matrices, **kinds), int(cap * _SHARE)
+    at_once, room = bytes_at_once(matrices, **kinds), int(cap * SHARE)
     if at_once <= room:
         return None
     n, itemsize = matrices.shape[-1], matrices.itemsize
     if kinds["keeps"] or matrices.ndim > 2:
         raise ProblemError(
             f"closure: {'predecessors' if kinds['keeps'] else 'a batch'} and more than the GPU holds",
-            expected=f"memory_cap={math.ceil(at_once / _SHARE) + 1} or more",
+            expected=f"memory_cap={math.ceil(at_once / SHARE) + 1} or more",
             got=f"{cap} bytes for {matrices.shape} of {matrices.dtype}",
             fix="lengths alone, of one graph",
         )
@@ -129,7 +138,7 @@ def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
         least = Panels(STEP, STEP).bytes_of(n, itemsize)
         raise ProblemError(
             "closure: the GPU's memory does not hold a panel and three ranges of rows",
-            expected=f"memory_cap={math.ceil(least / _SHARE) + 1} or more, for {STEP} of {n} rows",
+            expected=f"memory_cap={math.ceil(least / SHARE) + 1} or more, for {STEP} of {n} rows",
             got=f"{cap} bytes",
         )
     return found
@@ -160,6 +169,15 @@ def make_bools(module: Any, x: Any) -> None:
     """Make the bytes of bools on the GPU 0 or 1: any but 0 is true."""
     if is_bool(x.dtype):
         module.not_equal(x.view(np.uint8), 0, out=x)
+
+
+def begin(module: Any, x: Any, first: int, semiring: Semiring) -> list[Any]:
+    """Add empty paths to edges, rows `x` of a matrix from `first` on; of floats return the least one, NaN if one is."""
+    make_bools(module, x)
+    least = [x.min()] if x.dtype.kind == "f" else []
+    diagonal = x.reshape(-1)[first :: x.shape[1] + 1][: len(x)]
+    semiring.add.ufunc(diagonal, semiring.one(x.dtype), out=diagonal)
+    return least
 
 
 def close_by_panels(
@@ -254,14 +272,15 @@ class _Passes:
                 if number:  # its place in the panel is free
                     self._stored[number - 1, last.start].wait()
                 self._close_range(number, rows, whole.start)
-            event = self._stream.record()
-            for rows in pivots:
-                self._store(number, rows, self._panel[rows.start - whole.start :][: _size(rows)], event)
-            for rows in others:
-                slot, x = self._arrived(number, rows)
-                self._rows.improve(x, whole, self._panel[: _size(whole)])
-                event = self._stream.record()
-                self._free.append(_Free(slot, event, [self._store(number, rows, x, event)]))
+            closed = self._stream.record()
+            for rows, pivot in itertools.zip_longest(others, pivots):
+                if rows is not None:
+                    slot, x = self._arrived(number, rows)
+                    self._rows.improve(x, whole, self._panel[: size_of(whole)])
+                    event = self._stream.record()
+                    self._free.append(_Free(slot, event, [self._store(number, rows, x, event)]))
+                if pivot is not None:  # one by one, since the slots of others are waited for
+                    self._store(number, pivot, self._panel[pivot.start - whole.start :][: size_of(pivot)], closed)
                 self._load()
         for transfer in self._stored.values():
             transfer.wait()
@@ -275,12 +294,12 @@ class _Passes:
         """Let paths of the pivots from `first` on pass through those of `rows`, and paths from `rows` through all."""
         slot, x = self._arrived(number, rows)
         before = slice(first, rows.start)
-        self._rows.improve(x, before, self._panel[: _size(before)])
-        closed = self._panel[_size(before) :][: _size(rows)]
+        self._rows.improve(x, before, self._panel[: size_of(before)])
+        closed = self._panel[size_of(before) :][: size_of(rows)]
         self._rows.close(x, rows, closed)
         self._free.append(_Free(slot, self._stream.record(), []))
         self._load()
-        self._rows.improve(self._panel[: _size(before)], rows, closed)
+        self._rows.improve(self._panel[: size_of(before)], rows, closed)
 
     def _load(self) -> None:
         """Begin to load ranges, as far as there are slots."""
@@ -293,7 +312,7 @@ class _Passes:
             free = self._free.popleft()
             after = free.after + ([last] if last else [])
             source = (self._best if number else self._matrix)[rows]
-            target = self._slots[free.slot][: _size(rows)]
+            target = self._slots[free.slot][: size_of(rows)]
             transfer = self._transfers.up(target, source, event=free.event, after=after)
             self._coming.append(_Load(rows, free.slot, transfer))
 
@@ -302,13 +321,9 @@ class _Passes:
         load = self._coming.popleft()
         assert load.rows == rows
         load.transfer.before(self._stream)
-        x = self._slots[load.slot][: _size(rows)]
+        x = self._slots[load.slot][: size_of(rows)]
         if not number:
-            make_bools(self._module, x)
-            if x.dtype.kind == "f":
-                self._least.append(x.min())
-            diagonal = x.reshape(-1)[rows.start :: x.shape[1] + 1][: _size(rows)]
-            self._semiring.add.ufunc(diagonal, self._semiring.one(x.dtype), out=diagonal)
+            self._least += begin(self._module, x, rows.start, self._semiring)
         return load.slot, x
 
     def _store(self, number: int, rows: slice, x: Any, event: Any) -> Transfer:
@@ -316,5 +331,6 @@ class _Passes:
         return transfer
 
 
-def _size(range_: slice) -> int:
+def size_of(range_: slice) -> int:
+    """Return the number of rows of a range."""
     return int(range_.stop - range_.start)
