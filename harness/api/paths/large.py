@@ -156,12 +156,12 @@ def to_gpu(module: Any, matrices: np.ndarray, transfers: Transfers) -> Any:
 
 def to_host(module: Any, pairs: Iterable[tuple[np.ndarray, Any]], transfers: Transfers) -> None:
     """Copy arrays of the current GPU, as the current stream leaves them, to C-ordered ones of the host."""
+    whole = [(x, module.ascontiguousarray(there)) for x, there in pairs]
     event, under_way = module.cuda.get_current_stream().record(), []
-    for x, there in pairs:
+    for x, there in whole:
         rows = math.prod(x.shape[:-1]), x.shape[-1]
-        source = module.ascontiguousarray(there)
-        under_way.append((source, transfers.down(x.reshape(rows), source.reshape(rows), event=event)))
-    for _, transfer in under_way:
+        under_way.append(transfers.down(x.reshape(rows), there.reshape(rows), event=event))
+    for transfer in under_way:
         transfer.wait()
 
 
@@ -268,9 +268,9 @@ class _Passes:
         self._load()
         for number, (pivots, others) in enumerate(zip(self._pivots, self._others, strict=True)):
             whole = slice(pivots[0].start, pivots[-1].stop)
-            for rows, last in zip(pivots, self._pivots[number - 1], strict=False):
-                if number:  # its place in the panel is free
-                    self._stored[number - 1, last.start].wait()
+            for place, rows in enumerate(pivots):
+                if number:  # the last panel has left this place
+                    self._stored[number - 1, self._pivots[number - 1][place].start].wait()
                 self._close_range(number, rows, whole.start)
             closed = self._stream.record()
             for rows, pivot in itertools.zip_longest(others, pivots):
