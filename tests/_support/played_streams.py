@@ -148,7 +148,9 @@ class Gpus:
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Queued:
         """Return an array of any values."""
-        return self.array(np.full(int(np.prod(shape)) * np.dtype(dtype).itemsize, 0x11, np.uint8).view(dtype).reshape(shape))
+        return self.array(
+            np.full(int(np.prod(shape)) * np.dtype(dtype).itemsize, 0x11, np.uint8).view(dtype).reshape(shape)
+        )
 
     def ascontiguousarray(self, x: Queued) -> Queued:
         """Return a copy, made in the current stream."""

@@ -100,7 +100,8 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
     panels = None
     if len(devices) == 1:
         kinds = {"keeps": options.keeps, "is_compared": options.symmetric, "is_kept": sources is not None}
-        panels = large.panels_of(given, cap, **kinds)
+        is_plain = not any(kinds.values()) and given.ndim == 2 and options.block is None
+        panels = large.panels_of(given, cap, is_plain=is_plain, **kinds)
         if panels is None:
             with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
                 return _paths_at_once(module, given, semiring, options, transfers)

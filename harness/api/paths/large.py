@@ -1,6 +1,6 @@
 """A graph of the host that is closed on a GPU: all at once where it fits, else in passes of rows.
 
-    for each panel of pivots K, some ranges of rows
+    for each panel of pivots K, some ranges of rows or all of them
         for each range R of K        X := D[R, :] on the GPU
                                      X := X (+) X[:, K'] (x) P           of K' the ranges of K before R, which are in P
                                      close(X[:, R])
@@ -45,8 +45,10 @@ from harness.surroundings import INSTALL_CUPY
 SHARE = 0.9
 # Ranges have so many rows, or a power of 2 times as many, as long as a panel has RANGES of them.
 STEP, MOST_ROWS, RANGES = 64, 2048, 8
-# Ranges on the GPU beside the panel.
-_SLOTS = 3
+# Ranges on the GPU beside the panel, and those at its end that improve all others at once.
+_SLOTS, _LAST = 3, 2
+# A panel of all vertices, from so many on, is closed while its ranges come and go. They have at most so many rows.
+_WHOLE_FROM, _MOST_OF_WHOLE = 4096, 1024
 # Columns that a closure copies at a time, see `harness.elimination`.
 COPIED = 1024
 
@@ -100,14 +102,16 @@ def bytes_at_once(matrices: np.ndarray, *, keeps: bool, is_compared: bool, is_ke
     return int(matrices.size * each + min(COPIED, n) * n * itemsize)
 
 
-def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
-    """Return how the matrix passes through a GPU, None if it is closed all at once.
+def panels_of(matrices: np.ndarray, cap: int, *, is_plain: bool, **kinds: bool) -> Panels | None:
+    """Return how the matrix passes through a GPU; None: it is closed when all of it is there.
 
     Parameters
     ----------
     matrices : array
     cap : int
         Bytes of memory on the GPU.
+    is_plain : bool
+        Whether all is wanted by passes that a closure all at once gives.
     **kinds
         As `bytes_at_once` takes them.
 
@@ -117,9 +121,12 @@ def panels_of(matrices: np.ndarray, cap: int, **kinds: bool) -> Panels | None:
         If neither fits; it says how many bytes would.
     """
     at_once, room = bytes_at_once(matrices, **kinds), int(cap * SHARE)
-    if at_once <= room:
-        return None
     n, itemsize = matrices.shape[-1], matrices.itemsize
+    if at_once <= room:
+        rows = min(STEP << max(n // (RANGES * STEP), 1).bit_length() - 1, _MOST_OF_WHOLE)
+        whole = Panels(rows, math.ceil(n / rows) * rows)
+        is_closed = is_plain and n >= _WHOLE_FROM and whole.bytes_of(n, itemsize) <= room
+        return whole if is_closed else None
     if kinds["keeps"] or matrices.ndim > 2:
         raise ProblemError(
             f"closure: {'predecessors' if kinds['keeps'] else 'a batch'} and more than the GPU holds",
@@ -268,19 +275,25 @@ class _Passes:
         self._load()
         for number, (pivots, others) in enumerate(zip(self._pivots, self._others, strict=True)):
             whole = slice(pivots[0].start, pivots[-1].stop)
+            # The rows before are improved by the last pivots at the end, and leave while the next ones are improved.
+            last = slice(whole.stop if others else pivots[max(len(pivots) - _LAST, 0)].start, whole.stop)
             for place, rows in enumerate(pivots):
                 if number:  # the last panel has left this place
                     self._stored[number - 1, self._pivots[number - 1][place].start].wait()
-                self._close_range(number, rows, whole.start)
-            closed = self._stream.record()
-            for rows, pivot in itertools.zip_longest(others, pivots):
+                self._close_range(number, rows, whole.start, last.start)
+            # One of the pivots after one of the others, since the slots of others are waited for.
+            leaving = sorted(pivots, key=lambda rows: rows.start < last.start)
+            for rows, pivot in itertools.zip_longest(others, leaving):
                 if rows is not None:
                     slot, x = self._arrived(number, rows)
-                    self._rows.improve(x, whole, self._panel[: size_of(whole)])
+                    self._rows.improve(x, whole, self._part(whole, whole))
                     event = self._stream.record()
                     self._free.append(_Free(slot, event, [self._store(number, rows, x, event)]))
-                if pivot is not None:  # one by one, since the slots of others are waited for
-                    self._store(number, pivot, self._panel[pivot.start - whole.start :][: size_of(pivot)], closed)
+                if pivot is not None:
+                    x = self._part(whole, pivot)
+                    if pivot.start < last.start:
+                        self._rows.improve(x, last, self._part(whole, last))
+                    self._store(number, pivot, x, self._stream.record())
                 self._load()
         for transfer in self._stored.values():
             transfer.wait()
@@ -290,16 +303,27 @@ class _Passes:
         """Return whether an edge is NaN."""
         return any(bool(least != least) for least in self._least)  # noqa: PLR0124
 
-    def _close_range(self, number: int, rows: slice, first: int) -> None:
-        """Let paths of the pivots from `first` on pass through those of `rows`, and paths from `rows` through all."""
+    def _close_range(self, number: int, rows: slice, first: int, last: int) -> None:
+        """Let paths from `rows` pass through the pivots from `first` to there, and paths from pivots through `rows`.
+
+        The pivots before `last` do without those behind it.
+        """
         slot, x = self._arrived(number, rows)
-        before = slice(first, rows.start)
-        self._rows.improve(x, before, self._panel[: size_of(before)])
-        closed = self._panel[size_of(before) :][: size_of(rows)]
+        whole = slice(first, rows.stop)
+        before, behind = slice(first, min(rows.start, last)), slice(last, rows.start)
+        self._rows.improve(x, before, self._part(whole, before))
+        if behind.start < behind.stop:
+            self._rows.improve(x, behind, self._part(whole, behind))
+        closed = self._part(whole, rows)
         self._rows.close(x, rows, closed)
         self._free.append(_Free(slot, self._stream.record(), []))
         self._load()
-        self._rows.improve(self._panel[: size_of(before)], rows, closed)
+        improved = behind if rows.start >= last else before
+        self._rows.improve(self._part(whole, improved), rows, closed)
+
+    def _part(self, whole: slice, pivots: slice) -> Any:
+        """Return rows of the panel of the pivots `whole`."""
+        return self._panel[pivots.start - whole.start : pivots.stop - whole.start]
 
     def _load(self) -> None:
         """Begin to load ranges, as far as there are slots."""

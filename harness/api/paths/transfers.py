@@ -4,7 +4,7 @@ The engines of a GPU copy pinned memory alone, and faster than one thread fills 
 of the rows. It has two pieces of pinned memory, and copies one while the engine copies the other. The pages of a new
 array, which the system clears when they are first written to, are cleared by the same threads.
 
-Arrays of the caller are not pinned: to pin an array takes as long as some five copies of it, and has to be undone.
+Arrays of the caller are not pinned: to pin an array takes as long as some ten copies of it, and has to be undone.
 """
 
 from __future__ import annotations
