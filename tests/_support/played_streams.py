@@ -29,7 +29,8 @@ class Event:
         with _lock:
             self.stream, self.position = stream, len(stream.work)
 
-    def is_over(self) -> bool:
+    @property
+    def done(self) -> bool:
         return self.stream is None or self.stream.done >= self.position
 
     def synchronize(self) -> None:
@@ -53,7 +54,7 @@ class Stream:
 
     def _may_go_on(self) -> bool:
         work = self.work[self.done]
-        return not isinstance(work, Event) or work.is_over()
+        return not isinstance(work, Event) or work.done
 
     def run_to(self, position: int) -> None:
         while self.done < position:
@@ -88,8 +89,8 @@ class Queued(Array):
         self.gpus.stream().add(lambda: np.copyto(target, source))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        (target,) = out
         given = [getattr(x, "values", x) for x in inputs]
+        (target,) = out or [self._like(np.empty_like(self.values))]
         self.gpus.stream().add(lambda: getattr(ufunc, method)(*given, out=target.values, **options))
         return target
 

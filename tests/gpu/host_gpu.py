@@ -284,7 +284,7 @@ def _stream_of(handle: int) -> Any:
 
 
 def _event() -> Any:
-    return types.SimpleNamespace(record=lambda stream=None: None, synchronize=lambda: None)
+    return types.SimpleNamespace(record=lambda stream=None: None, synchronize=lambda: None, done=True)
 
 
 def _used(size: int) -> np.ndarray:

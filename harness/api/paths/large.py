@@ -19,6 +19,7 @@ Source: Sao, Kannan, Gera and Vuduc, "A supernodal all-pairs shortest path algor
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -187,6 +188,14 @@ def begin(module: Any, x: Any, first: int, semiring: Semiring) -> list[Any]:
     return least
 
 
+def is_nan(least: list[Any]) -> bool:
+    """Return whether one of some elements on the GPU is NaN; the host waits for them once."""
+    if not least:
+        return False
+    of_all = functools.reduce(np.minimum, least)
+    return bool(of_all != of_all)  # noqa: PLR0124
+
+
 def close_by_panels(
     module: Any,
     matrix: np.ndarray,
@@ -301,7 +310,7 @@ class _Passes:
 
     def has_nan(self) -> bool:
         """Return whether an edge is NaN."""
-        return any(bool(least != least) for least in self._least)  # noqa: PLR0124
+        return is_nan(self._least)
 
     def _close_range(self, number: int, rows: slice, first: int, last: int) -> None:
         """Let paths from `rows` pass through the pivots from `first` to there, and paths from pivots through `rows`.

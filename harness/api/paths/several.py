@@ -22,7 +22,7 @@ import numpy as np
 
 from harness.api.paths.checks import check_found
 from harness.api.paths.in_place import Rows
-from harness.api.paths.large import COPIED, SHARE, STEP, begin, size_of
+from harness.api.paths.large import COPIED, SHARE, STEP, begin, is_nan, size_of
 from harness.api.paths.transfers import Transfers
 from harness.elimination import find_cycle, find_nan
 from harness.errors import ProblemError
@@ -105,10 +105,10 @@ def close_on_several(
         _close(gpus, ranges)
         for gpu in gpus:
             gpu.store(best)
-        if any(isnan() for isnan in has_nan):
-            check_found(matrix, semiring, Findings(find_nan(matrix), False, -1))
         for gpu in gpus:
             gpu.wait()
+        if any(isnan() for isnan in has_nan):
+            check_found(matrix, semiring, Findings(find_nan(matrix), False, -1))
     check_found(best, semiring, Findings(-1, False, find_cycle(best[None], semiring)))
     return best
 
@@ -174,12 +174,17 @@ class _Gpu:
 
     def begin(self, semiring: Semiring) -> Callable[[], bool]:
         """Make the rows those of edges and empty paths, when they have arrived; return what says if one is NaN."""
+        least: list[Any] = []
+
+        def has_nan() -> bool:
+            with self._current():
+                return is_nan(least)
+
         with self._current():
-            least = []
             for rows, transfer in zip(self._ranges, self._under_way, strict=True):
                 transfer.before(self._stream)
                 least += begin(self._module, self._best[self.local(rows)], rows.start, semiring)
-        return lambda: any(bool(x != x) for x in least)  # noqa: PLR0124
+        return has_nan
 
     def local(self, rows: slice) -> slice:
         """Return where rows lie here."""

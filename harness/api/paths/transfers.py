@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import queue
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-# Bytes of a piece: the calls for each take far less time than its copy. Most threads each way: they then copy as fast
-# as the bus.
-PIECE, MOST_THREADS = 4 << 20, 8
+# Bytes of a piece, and most threads each way. Each call of a thread may wait until another one has let go of the
+# interpreter, some 50 us, so pieces are large; and few threads copy as fast as many.
+PIECE, MOST_THREADS = 8 << 20, 4
 _PAGE = 4096
 # `cudaMemcpyKind`.
 _UP, _DOWN = 1, 2
@@ -90,11 +91,11 @@ class Transfers:
             for other in after:
                 other.wait()
             lane.stream.wait_event(event)
-            for number, part in enumerate(_pieces(rows, source)):
-                lane.await_piece(number)
-                piece = lane.piece(number, source[part])
-                np.copyto(piece, source[part])
-                lane.copy(number, _address(target, part), piece.ctypes.data, piece.nbytes, _UP)
+            for part in _pieces(rows, source):
+                piece = lane.next_piece(source[part])
+                piece.wait()
+                np.copyto(piece.values, source[part])
+                piece.copy(_address(target, part), piece.address, _UP)
             return lane.stream.record()
 
         return self._deal(0, source, copy)
@@ -104,14 +105,16 @@ class Transfers:
 
         def copy(lane: _Lane, rows: slice) -> None:
             lane.stream.wait_event(event)
-            parts = [*_pieces(rows, target)]
-            for number in range(len(parts) + 2):
-                if number >= 2:
-                    lane.await_piece(number)
-                    target[parts[number - 2]] = lane.piece(number, target[parts[number - 2]])
-                if number < len(parts):
-                    piece = lane.piece(number, target[parts[number]])
-                    lane.copy(number, piece.ctypes.data, _address(source, parts[number]), piece.nbytes, _DOWN)
+            under_way: deque[tuple[slice, _Piece]] = deque()
+            for part in (*_pieces(rows, target), None, None):
+                if len(under_way) == 2 or (under_way and part is None):
+                    arrived, piece = under_way.popleft()
+                    piece.wait()
+                    target[arrived] = piece.values
+                if part is not None:
+                    piece = lane.next_piece(target[part])
+                    piece.copy(piece.address, _address(source, part), _DOWN)
+                    under_way.append((part, piece))
 
         return self._deal(1, target, copy)
 
@@ -124,7 +127,8 @@ class Transfers:
 
     def _deal(self, way: int, x: np.ndarray, copy: Callable[[_Lane, slice], Any]) -> Transfer:
         """Have threads copy rows of `x`, the array of the host, some each."""
-        step = max(-(-len(x) // self._threads), 1)
+        count = min(self._threads, -(-x.nbytes // PIECE))
+        step = max(-(-len(x) // max(count, 1)), 1)
         size = max(PIECE, x[:1].nbytes)
         parts = (slice(first, min(first + step, len(x))) for first in range(0, len(x), step))
         return Transfer([self._pools[way].submit(self._copied, way, size, copy, rows) for rows in parts])
@@ -149,12 +153,13 @@ class Transfers:
 
 
 class _Lane:
-    """What one thread copies by: a stream, and two pieces of pinned memory with events after which each is free."""
+    """What one thread copies by: a stream, and two pieces of pinned memory by turns, free after an event each."""
 
     def __init__(self, module: Any) -> None:
         self._module, self.stream = module, module.cuda.Stream(non_blocking=True)
         self._memory: list[Any] = []
         self._events = [module.cuda.Event(block=True, disable_timing=True) for _ in range(2)]
+        self._turn = 0
 
     def widen(self, size: int) -> None:
         """Have pieces of at least so many bytes."""
@@ -163,19 +168,31 @@ class _Lane:
             pinned = (self._module.cuda.alloc_pinned_memory(size) for _ in range(2))
             self._memory = [np.frombuffer(memory, np.uint8, size) for memory in pinned]
 
-    def piece(self, number: int, like: np.ndarray) -> np.ndarray:
-        """Return piece `number`, of two by turns, with the shape and dtype of `like`."""
-        piece: np.ndarray = self._memory[number % 2][: like.nbytes].view(like.dtype).reshape(like.shape)
-        return piece
+    def next_piece(self, like: np.ndarray) -> _Piece:
+        """Return the next piece, with the shape and dtype of `like`."""
+        self._turn = 1 - self._turn
+        values = self._memory[self._turn][: like.nbytes].view(like.dtype).reshape(like.shape)
+        return _Piece(self._module, self.stream, self._events[self._turn], values, int(values.ctypes.data))
 
-    def await_piece(self, number: int) -> None:
-        """Return when the last copy of a piece is over."""
-        self._events[number % 2].synchronize()
 
-    def copy(self, number: int, target: int, source: int, size: int, kind: int) -> None:
-        """Enqueue a copy of a piece, between addresses."""
-        self._module.cuda.runtime.memcpyAsync(target, source, size, kind, self.stream.ptr)
-        self._events[number % 2].record(self.stream)
+class _Piece(NamedTuple):
+    """A piece of pinned memory, and the event after which its last copy is over."""
+
+    module: Any
+    stream: Any
+    event: Any
+    values: np.ndarray
+    address: int
+
+    def wait(self) -> None:
+        """Return when its last copy is over."""
+        if not self.event.done:
+            self.event.synchronize()
+
+    def copy(self, target: int, source: int, kind: int) -> None:
+        """Enqueue a copy of it, between addresses."""
+        self.module.cuda.runtime.memcpyAsync(target, source, self.values.nbytes, kind, self.stream.ptr)
+        self.event.record(self.stream)
 
 
 def _pieces(rows: slice, x: np.ndarray) -> Iterator[slice]:
