@@ -9,6 +9,7 @@ import pytest
 from harness import SEMIRINGS, ProblemError
 from harness.api.paths import large, several, transfers
 from harness.api.paths.large import Panels
+from harness.api.paths.several import Shares
 from harness.api.paths.transfers import Transfers
 from tests._support.graphs import closure_by_definition, random_graph
 from tests._support.played_streams import Gpus, Rows
@@ -36,10 +37,12 @@ def test_rows_pass_through_a_gpu(gpus, rows, pivots, rng):
     np.testing.assert_array_equal(best, closure_by_definition(weights, "min_plus"))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_rows_lie_on_several_gpus(gpus, count, rng):
+@pytest.mark.parametrize(
+    ("count", "rows", "late"), [(1, 16, 1), (2, 128, 1), (2, 6, 4), (3, 16, 1), (3, 4, 3), (3, 3, 8)]
+)
+def test_rows_lie_on_several_gpus(gpus, count, rows, late, rng):
     weights = random_graph(rng, 100, "min_plus", "float32")
-    best = several.close_on_several(gpus, weights, [2, 0, 1][:count], 16, MIN_PLUS, Rows, 2)
+    best = several.close_on_several(gpus, weights, [2, 0, 1][:count], Shares(rows, late), MIN_PLUS, Rows, 2)
     np.testing.assert_array_equal(best, closure_by_definition(weights, "min_plus"))
 
 
@@ -71,7 +74,7 @@ def test_no_thread_copies_any_more_after_an_error(gpus, error, calls, rng):
     assert threading.active_count() == before
     Failing.left = calls
     with pytest.raises(error):
-        several.close_on_several(gpus, weights, [0, 1], 16, MIN_PLUS, Failing, 2)
+        several.close_on_several(gpus, weights, [0, 1], Shares(16, 1), MIN_PLUS, Failing, 2)
     assert threading.active_count() == before
 
 
@@ -91,5 +94,5 @@ def test_nan_and_cycles_are_told_of(gpus):
         with pytest.raises(ProblemError, match=message), Transfers(gpus, 2) as copies:
             large.close_by_panels(gpus, weights, Panels(16, 32), MIN_PLUS, Rows, copies)
         with pytest.raises(ProblemError, match=message):
-            several.close_on_several(gpus, weights, [0, 1], 16, MIN_PLUS, Rows, 2)
+            several.close_on_several(gpus, weights, [0, 1], Shares(16, 1), MIN_PLUS, Rows, 2)
         weights[3, 4] = np.nan

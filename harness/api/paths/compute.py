@@ -113,7 +113,7 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
                 got=f"device={options.device}",
                 fix=f"device={devices[0]}",
             )
-        rows = several.range_of(given, len(devices), cap)
+        shares = several.shares_of(given, len(devices), cap)
     if options.symmetric:
         check_symmetry(arrays, given, semiring)
 
@@ -125,7 +125,7 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
         return Rows(columns, semiring, close, options.backend, options.threads)
 
     if panels is None:
-        best = several.close_on_several(module, given, devices, rows, semiring, on_gpu, threads)
+        best = several.close_on_several(module, given, devices, shares, semiring, on_gpu, threads)
     else:
         with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
             best = large.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
