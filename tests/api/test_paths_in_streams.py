@@ -11,7 +11,7 @@ from harness.api.paths import large, several, transfers
 from harness.api.paths.large import Panels
 from harness.api.paths.several import Shares
 from harness.api.paths.transfers import Transfers
-from tests._support.graphs import closure_by_definition, random_graph
+from tests._support.graphs import closure_by_definition
 from tests._support.played_streams import Gpus, Rows
 
 MIN_PLUS = SEMIRINGS["min_plus"]
@@ -29,9 +29,14 @@ def gpus(request, monkeypatch):
     return Gpus(**request.param)
 
 
+def graph(rng):
+    """Return a graph of few edges, and few paths of one length."""
+    return np.where(rng.random((100, 100)) < 0.04, rng.integers(1, 1000, (100, 100)), np.inf).astype(np.float32)
+
+
 @pytest.mark.parametrize(("rows", "pivots"), [(16, 16), (16, 48), (8, 64), (64, 64), (16, 128)])
 def test_rows_pass_through_a_gpu(gpus, rows, pivots, rng):
-    weights = random_graph(rng, 100, "min_plus", "float32")
+    weights = graph(rng)
     with Transfers(gpus, 3) as copies:
         best = large.close_by_panels(gpus, weights, Panels(rows, pivots), MIN_PLUS, Rows, copies)
     np.testing.assert_array_equal(best, closure_by_definition(weights, "min_plus"))
@@ -41,7 +46,7 @@ def test_rows_pass_through_a_gpu(gpus, rows, pivots, rng):
     ("count", "rows", "late"), [(1, 16, 1), (2, 128, 1), (2, 6, 4), (3, 16, 1), (3, 4, 3), (3, 3, 8)]
 )
 def test_rows_lie_on_several_gpus(gpus, count, rows, late, rng):
-    weights = random_graph(rng, 100, "min_plus", "float32")
+    weights = graph(rng)
     best = several.close_on_several(gpus, weights, [2, 0, 1][:count], Shares(rows, late), MIN_PLUS, Rows, 2)
     np.testing.assert_array_equal(best, closure_by_definition(weights, "min_plus"))
 
@@ -68,7 +73,7 @@ def test_no_thread_copies_any_more_after_an_error(gpus, error, calls, rng):
                 raise error
             super().improve(*given)
 
-    weights, before = random_graph(rng, 100, "min_plus", "float32"), threading.active_count()
+    weights, before = graph(rng), threading.active_count()
     with pytest.raises(error), Transfers(gpus, 3) as copies:
         large.close_by_panels(gpus, weights, Panels(16, 32), MIN_PLUS, Failing, copies)
     assert threading.active_count() == before
