@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from harness import SEMIRINGS, ProblemError
 from harness.api.paths import large, several, transfers
 from harness.api.paths.large import Panels
 from harness.api.paths.several import Shares
-from harness.api.paths.transfers import Transfers
+from harness.api.paths.transfers import Transfer, Transfers
 from tests._support.graphs import closure_by_definition
 from tests._support.played_streams import Gpus, Rows
 
@@ -59,6 +60,20 @@ def test_arrays_pass_as_they_are(gpus, rng):
         there = large.to_gpu(gpus, given[..., ::-1], copies)
         large.to_host(gpus, [(result, there)], copies)
     np.testing.assert_array_equal(result, given[..., ::-1])
+
+
+def test_pages_are_cleared_before_rows_are_written_there(gpus, monkeypatch, rng):
+    def touch(self, x):
+        return Transfer([self._pools[1].submit(lambda: (time.sleep(0.1), x.fill(0)))])
+
+    monkeypatch.setattr(Transfers, "touch", touch)
+    weights = graph(rng)
+    expected = closure_by_definition(weights, "min_plus")
+    with Transfers(gpus, 3) as copies:
+        best = large.close_by_panels(gpus, weights, Panels(16, 128), MIN_PLUS, Rows, copies)
+    np.testing.assert_array_equal(best, expected)
+    best = several.close_on_several(gpus, weights, [0, 1], Shares(16, 1), MIN_PLUS, Rows, 2)
+    np.testing.assert_array_equal(best, expected)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

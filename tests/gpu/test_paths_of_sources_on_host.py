@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from harness import ProblemError
+from harness.api.paths import large
 from harness.paths import closure, paths, shortest_paths
 from tests._support.graphs import assert_trees, closure_by_definition, random_graph
 from tests.gpu.host_kernels import BY_THE_SHIM
@@ -81,12 +82,35 @@ def test_a_graph_below_the_cap_is_closed_at_once(gpu, rng):
         assert_trees(weights, lengths, before, "min_plus")
 
 
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+def test_rows_of_a_graph_below_the_cap_come_and_go(gpu, monkeypatch, semiring, dtype, rng):
+    n, itemsize = 200, np.dtype(dtype).itemsize
+    monkeypatch.setattr(large, "_WHOLE_FROM", n)
+    weights, cap = random_graph(rng, n, semiring, dtype), cap_of(n, itemsize, 256)
+    for given in (weights, np.asfortranarray(weights), np.repeat(weights, 2, axis=1)[:, ::2]):
+        best = closure(given, semiring, device=0, memory_cap=cap)
+        np.testing.assert_array_equal(best, closure_by_definition(weights, semiring))
+        assert best.flags.c_contiguous
+    assert n * 256 * itemsize < gpu.most_held <= cap
+
+
+@pytest.mark.parametrize("how", [{}, {"memory_cap": cap_of(200, 1)}, {"device": [0, 1]}])
+def test_any_byte_of_a_bool_but_0_is_true(gpu, how, rng):
+    gpu.cuda.runtime.getDeviceCount = lambda: 2
+    edges = random_graph(rng, 200, "lor_land", "bool")
+    octets = edges * rng.integers(1, 256, edges.shape).astype(np.uint8)
+    best = closure(octets.view(bool), "lor_land", **({"device": 0} | how))
+    np.testing.assert_array_equal(best.view(np.uint8), closure_by_definition(edges, "lor_land").view(np.uint8))
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
         ({"device": 1}, "there is no such device"),
         ({"device": []}, "there is no such device"),
         ({"device": [0, 0]}, "there is no such device"),
+        ({"device": [0, 2], "memory_cap": 1000}, r"2 GPUs do not hold the rows(.|\n)*memory_cap=\d+ or more"),
+        ({"device": [0, 2], "return_predecessors": True}, "predecessors on several GPUs"),
         ({"device": 0, "memory_cap": 0}, "memory_cap is no number of bytes"),
         ({"memory_cap": 1 << 20}, "device and memory_cap are for a matrix on the host"),
         (
@@ -97,6 +121,7 @@ def test_a_graph_below_the_cap_is_closed_at_once(gpu, rng):
     ],
 )
 def test_what_a_gpu_cannot_hold_is_refused_with_what_it_needs(gpu, how, message):
+    gpu.cuda.runtime.getDeviceCount = lambda: 1 if how.get("device") == 1 else 3
     with pytest.raises(ProblemError, match=f"shortest_paths: .*{message}"):
         shortest_paths(np.ones((200, 200), np.float32), **how)
     with pytest.raises(ProblemError, match="for a matrix on the host"):

@@ -282,6 +282,8 @@ class _Passes:
     def run(self) -> np.ndarray:
         """Return the closure, when it has arrived."""
         self._load()
+        # In the first of several passes the copies clear pages, while products run.
+        touched = self._transfers.touch(self._best) if len(self._pivots) == 1 else Transfer([])
         for number, (pivots, others) in enumerate(zip(self._pivots, self._others, strict=True)):
             whole = slice(pivots[0].start, pivots[-1].stop)
             # The rows before are improved by the last pivots at the end, and leave while the next ones are improved.
@@ -291,6 +293,7 @@ class _Passes:
                     self._stored[number - 1, self._pivots[number - 1][place].start].wait()
                 self._close_range(number, rows, whole.start, last.start)
             # One of the pivots after one of the others, since the slots of others are waited for.
+            touched.wait()
             leaving = sorted(pivots, key=lambda rows: rows.start < last.start)
             for rows, pivot in itertools.zip_longest(others, leaving):
                 if rows is not None:

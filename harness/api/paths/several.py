@@ -118,8 +118,9 @@ def close_on_several(
                 mine = ranges[number :: len(devices)]
                 gpus.append(_Gpu(module, device, mine, matrix, shares, semiring, rows_of, transfers))
                 stack.callback(gpus[-1].copies.synchronize)
-        for gpu in gpus:
+        for number, gpu in enumerate(gpus):
             gpu.meet(gpus)
+            gpu.touch(best[number * n // len(gpus) : (number + 1) * n // len(gpus)])
         _close(gpus, ranges, shares.late, best)
         for gpu in gpus:
             gpu.wait()
@@ -157,6 +158,8 @@ def _close(gpus: list[_Gpu], ranges: list[slice], late: int, best: np.ndarray) -
 def _leave(gpus: list[_Gpu], last: list[slice], first: int, best: np.ndarray) -> None:
     """Let paths from all rows but the last pivots pass through those, from range `first` on; begin to copy all rows."""
     for gpu in gpus:
+        gpu.touched.wait()
+    for gpu in gpus:
         gpu.store(best, gpu.all_but([], gpu.before(last[0])))
     for share in range(len(last)):
         for gpu in gpus:
@@ -176,6 +179,8 @@ class _Gpu:
         After which each panel is there.
     copies : stream
         Of panels that arrive.
+    touched : Transfer
+        After which rows of the result may be written to.
     """
 
     def __init__(
@@ -200,6 +205,7 @@ class _Gpu:
         self._steps, self.arrived = [event] * 2, [event] * (late + 1)
         self._coming = [transfers.up(self._best[self.local(x)], matrix[x], event=event) for x in ranges]
         self._leaving: list[Transfer] = []
+        self.touched = Transfer([])
         self._least: list[Any] = []
 
     def meet(self, gpus: list[_Gpu]) -> None:
@@ -210,6 +216,10 @@ class _Gpu:
                 if gpu is not self and runtime.deviceCanAccessPeer(self.device, gpu.device):
                     with contextlib.suppress(runtime.CUDARuntimeError):  # it was let before
                         runtime.deviceEnablePeerAccess(gpu.device)
+
+    def touch(self, x: np.ndarray) -> None:
+        """Begin to have the system clear the pages of rows of the result."""
+        self.touched = self._transfers.touch(x)
 
     def begin(self, share: int, of: int) -> list[slice]:
         """Add empty paths to a share of the rows, when they have arrived; return where they lie."""
@@ -268,8 +278,7 @@ class _Gpu:
         """Close range `number`, which lies here, and have all others copy it."""
         place = number % len(self._panels)
         with self._current():
-            for gpu in gpus:  # they may still copy the last one of this place
-                self._stream.wait_event(gpu.arrived[place])
+            # The others have copied the last panel of this place: each has closed one since, which arrived here.
             x, panel = self._best[self.local(rows)], self._panels[place][: size_of(rows)]
             self._rows.close(x, rows, panel)
             x[...] = panel
