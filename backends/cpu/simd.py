@@ -42,7 +42,7 @@ from backends.cpu._batch.forms import computed, prepare_form
 from backends.cpu._batch.product import run_of_batch
 from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
-from backends.cpu._paths.bits import BitClosure
+from backends.cpu._paths.bits import WordClosure
 from backends.cpu._paths.block import build_close_block, build_mirror
 from backends.cpu._paths.closure import HostClosure, Tables
 from backends.cpu._paths.halves import Halves, Square
@@ -226,7 +226,7 @@ class Simd(Backend):
         if keeps or ops is None:
             return None
         if is_bool(dtype):
-            return BitClosure(problem.n, machine.threads)
+            return WordClosure(problem.n, machine.threads)
         one = machine.with_threads(1)
         square = Square(build_close_block(problem.semiring, dtype), build_mirror(dtype.itemsize))
 

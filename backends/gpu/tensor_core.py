@@ -39,6 +39,7 @@ import numpy as np
 from backends.gpu._base.backend import SYMMETRIC
 from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
+from backends.gpu._paths.bits import GpuBitClosure
 from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.bit_product import add_bit_product
 from backends.gpu._tensor.float8_product import add_float8_product, lost_of_float8
@@ -49,12 +50,14 @@ from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import cut_off, largest_dot
 from backends.gpu._tensor.row_product import add_half_product
 from harness.dtypes import dtype_name, is_float8
+from harness.interface import Closure
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.device import ASYNC_COPY
 from harness.tuning.gpu import tensor_cores, thin_tensor_cores
+from harness.tuning.gpu.paths import BITS_FROM
 
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).
@@ -146,6 +149,14 @@ class TensorCore(Rung):
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether sums are scaled: those of wgmma, where A is narrow or becomes digits."""
         return tensor_cores.needs_wgmma(problem)
+
+    def prepare_closure(
+        self, problem: Problem, count: int, block: int | None, machine: Machine, *, keeps: bool, symmetric: bool
+    ) -> Closure | None:
+        """Prepare graphs of bools as bits from beginning to end, where wgmma multiplies them."""
+        if problem.dtype.kind != "b" or keeps or problem.n < BITS_FROM or not self._has_wgmma():
+            return super().prepare_closure(problem, count, block, machine, keeps=keeps, symmetric=symmetric)
+        return GpuBitClosure(problem, count, lambda product: self.plan(product, machine))
 
     def _has_wgmma(self) -> bool:
         return device.missing_wgmma() is None

@@ -26,6 +26,7 @@
 // tiles and a shared rest, by fixed shares. Of SETTLES: measured, docs/gpu.md.
 #define WORD_INSTRUCTIONS (TM * TN >= 64 && !IS_LONG)  // where compiling takes long, and the loop over k is the same
 #include "semiring.cuh"
+#include "chain.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
 #include "fragments.cuh"
@@ -127,6 +128,7 @@ __device__ __forceinline__ void next_tile(Sums& sums, Copier& copier, Stages& st
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS SPLIT_PARAMETERS)
 {
+    await_launch_before();
     if (!is_chosen(extremes)) return;
     ENTER_GEMM
     int index = blockIdx.x, begin = 0;  // of the tile, and of its steps of k

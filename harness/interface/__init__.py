@@ -11,6 +11,7 @@ from harness.errors import PlanError
 from harness.interface.abilities import Abilities, Shortcut
 from harness.interface.execution import (
     ALIGNMENT,
+    BitClosure,
     Closure,
     DeviceQueue,
     Execution,
@@ -32,6 +33,7 @@ from harness.surroundings import is_to_end
 __all__ = [
     "ALIGNMENT",
     "Backend",
+    "BitClosure",
     "Closure",
     "DeviceQueue",
     "Execution",

@@ -200,9 +200,8 @@ class Abilities:
         -------
         closure : callable or None
             ``closure(best, before)`` closes the edges in `best`, in place, and makes the int32 array `before` their
-            predecessors. It is called with any arrays of these sizes, by several threads at once. If its attribute
-            ``takes_bits = True`` says so, graphs of bools also come as (..., n, bytes) arrays of uint8 without
-            `before`: eight edges each, the lowest bit first, and zeros after the last.
+            predecessors. It is called with any arrays of these sizes, by several threads at once. Graphs of bools
+            may have a `BitClosure`, which is also called with bits.
         """
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -74,6 +75,26 @@ class Findings(NamedTuple):
 
 # Closes C-ordered matrices in place, with their predecessors, or None.
 Closure = Callable[[Any, Any], Findings]
+
+
+class BitClosure(ABC):
+    """A `Closure` of graphs of bools that also takes bits, and edges that lie elsewhere."""
+
+    @abstractmethod
+    def close(self, edges: Any, best: Any) -> None:
+        """Write the closure of `edges`, in which any byte but 0 is true, to `best`; they may be the same array.
+
+        Parameters
+        ----------
+        edges, best : (..., n, n) arrays of bool, or (..., n, bytes) of uint8
+            C-ordered. Of uint8: eight edges each, the lowest bit first. Bits after the last edge are ignored, and
+            written as zeros.
+        """
+
+    def __call__(self, best: Any, before: Any) -> Findings:
+        """Close graphs in place; `before` is None."""
+        self.close(best, best)
+        return Findings(-1, False, -1)
 
 
 class Stepped(NamedTuple):

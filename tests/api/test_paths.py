@@ -388,7 +388,7 @@ def test_too_little_memory_is_told_of_with_how_much_is_needed(keeps, monkeypatch
     monkeypatch.setattr(compute, "_closer", full)
     needed = 3.0 if keeps else 2.0
     large = np.broadcast_to(np.float64(1), (16384, 16384))
-    monkeypatch.setattr(compute, "copy_of_matrix", lambda arrays, matrix, *rest, **how: np.ones((2, 2)))
+    monkeypatch.setattr(compute, "check_matrix", lambda arrays, matrix, *rest, **how: np.ones((2, 2)))
     with pytest.raises(ProblemError, match=f"shortest_paths: there is not enough memory\n(.|\n)*{needed:g} GiB and"):
         shortest_paths(large, return_predecessors=keeps)
 

@@ -25,6 +25,7 @@ from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Resources, compile_kernel, resources
 from backends.gpu._cuda.nvrtc import CompileError
+from backends.gpu._paths.bits import BitsProgram
 from backends.gpu._paths.program import ClosureProgram
 from backends.gpu._program.program import Kernel, Program
 from backends.gpu._sequences.program import Layout, StepsProgram
@@ -202,6 +203,7 @@ def _beside_products() -> Iterator[Kernel]:
         if semiring in paths.CLOSED and narrow is None:
             graph = Problem(300, 300, 300, SEMIRINGS[semiring], np.dtype(dtype))
             yield from ClosureProgram(graph, 1, None, _multiply(naive), keeps=keeps).program.kernels()
+    yield from _of_bits() if device.missing_wgmma() is None else ()
     yield from _of_sequences()
     for semiring, dtype, narrow in KINDS + MORE_KINDS:
         kind, ring = np.dtype(dtype), SEMIRINGS[semiring]
@@ -213,6 +215,12 @@ def _beside_products() -> Iterator[Kernel]:
     for name in ("naive", "tiled", "change", "transpose"):
         yield Kernel("layout", layouts.layout_defines("columns", "tiles"), (layouts.TILE**2,), function=name)
     yield Kernel("hold", (), (1,), function="hold")
+
+
+def _of_bits() -> Iterator[Kernel]:
+    rung, graph = registry.find("gpu-tensor-core"), Problem(300, 300, 300, SEMIRINGS["lor_land"], np.dtype(bool))
+    for is_packed in (False, True):
+        yield from BitsProgram(graph, lambda x: rung.plan(x, detect()), is_packed=is_packed).program.kernels()
 
 
 def _of_sequences() -> Iterator[Kernel]:

@@ -413,7 +413,7 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("if (row >= rows || left", "if (row > rows || left"),  # a row of C too many
     ),
     ("bits by wgmma", "tensor_core_bits.cu pack_bits.cu neighbours.cuh"): (
-        ("j % 16 / 2 * 8", "j % 16 / 4 * 8"),  # columns in another order
+        ("j % PART / 2 * 8", "j % PART / 4 * 8"),  # columns in another order
         ("__syncthreads();\n        const int column", "const int column"),  # words read before all are there
         ("const int column = threadIdx.x / 2,", "const int column = threadIdx.x / 4,"),  # words of another column
         ("counts + run * 32 + 2 * half", "counts + run * 32 + half"),  # counts of another row
@@ -424,6 +424,24 @@ MUTANTS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("lane < head ? lane : columns", "columns"),  # bytes before the first word
         (": tail + lane - 4", ": columns"),  # bytes after the last word
         ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),  # columns of C past the end
+    ),
+    ("closed bits", "close_bits.cu tensor_core_bits.cu square.cuh wgmma_tile.cuh tma_tile.cuh neighbours.cuh"): (
+        ("j % RUN / PART * 2", "j % RUN / PART"),  # columns in another order
+        ("lane & half ?", "lane & 1 ?"),  # a square turned otherwise
+        ("first + blockIdx.y * SIDE", "first + blockIdx.y"),  # other pivots
+        ("if (i < rows)\n#pragma", "if (true)\n#pragma"),  # pivots beyond the last
+        ("1u << i % BITS", "2u << i % BITS"),  # another vertex reaches itself
+        ("counts[place + 32]", "counts[place + 16]"),  # bits in each other's place
+        ("bits_of(of_row + 64)", "bits_of(of_row)"),  # 32 columns twice
+        ("if (is_new) square", "if (false) square"),  # nothing ever changes
+        ("half * 8 + g < rows ?", "half * 8 + g < 1 ?"),  # rows of C that are not read
+        ("place.column / PER_RESULT", "place.column / PER_RESULT / 2"),  # columns of another tile
+        ("0x00aa00aa00aa00aaull", "0x00aa00aa00aa0000ull"),  # eight rows turned in part
+        ("g & half ?", "g & 1 ?"),  # bytes in each other's place
+        ("column + 64 * t + 8 * g + j)", "64 * t + 8 * g + j)"),  # columns of the first tile
+        ("square->turned + row / 16", "square->turned + row / 32"),  # pivots of another warp
+        ("if (rows - w * BITS < BITS)", "if (false)"),  # bits beyond the last vertex
+        (">> 8 * (byte % 4)", ""),  # the first eight edges of a word
     ),
     ("digits", "digits.cu tensor_core_s8.cu store_rows.cuh wgmma_tile.cuh"): (
         ("x += 0x80808080ull;", ""),  # digits without carries

@@ -5,9 +5,11 @@ import ctypes
 import numpy as np
 import pytest
 
-from backends.gpu import ozaki, tensor_core
+from backends.gpu import ozaki, tensor_core, tuned
 from backends.gpu._cuda import chain
 from backends.gpu._cuda.kernel_files import assemble
+from backends.gpu._paths.bits import BitsProgram
+from backends.gpu._paths.program import ClosureProgram
 from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import HarnessError
@@ -62,12 +64,18 @@ def programs():
         narrow = operands and np.dtype(operands)
         problem = Problem(4096, 4096, 4096, SEMIRINGS["plus_times"], np.dtype(wide), operand_dtype=narrow)
         yield rung.program(rung.plan(problem, detect()), a, b, out)
+    problem = Problem(300, 300, 300, SEMIRINGS["lor_land"], np.dtype(bool))
+    yield BitsProgram(problem, lambda product: rung.plan(product, detect()), is_packed=True).program
+    plain = tuned.Tuned()
+    problem = Problem(300, 300, 300, SEMIRINGS["min_plus"], np.dtype(np.float32))
+    multiply = lambda product, *matrices: plain.program(plain.plan(product, detect()), *matrices)  # noqa: E731
+    yield ClosureProgram(problem, 1, None, multiply, keeps=False).program
 
 
 def test_kernels_of_a_chain_wait():
     kernels = {kernel for program in programs() for kernel in program.kernels() if kernel.is_chained}
     names = {kernel.function for kernel in kernels}
-    assert names >= {"norms", "residues", "certify", "crt", "gemm", "copy_rows", "begin"}
+    assert names >= {"norms", "residues", "certify", "crt", "gemm", "copy_rows", "begin", "turn", "close_rows"}
     for kernel in kernels:
         text = assemble(kernel.stem, kernel.defines)
         assert text.count("await_launch_before();") == text.count('extern "C" __global__'), kernel.stem

@@ -15,6 +15,7 @@ from harness.problem import Problem
 from tests.api.test_argk import draw
 from tests.cpu.test_log_sum_exp import apart
 from tests.gpu import sequences_on_cpu as sequences
+from tests.gpu import test_bit_closures as bit_closures
 from tests.gpu import test_complex_on_cpu as complex_products
 from tests.gpu import test_ends_of_operands as ends
 from tests.gpu import test_float8_on_cpu as float8
@@ -252,6 +253,7 @@ CHECKS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
     "wgmma by clusters, flat": lambda patch: tensor.compute_together(patch, "flat"),
     "bits": lambda _: bits(tensor.BITS_TILE, (33, 80, 144), (40, 67, 1030), (31, 64, 64)),
     "bits by wgmma": lambda _: bits(tensor.BITS_BY_WGMMA, (130, 128, 144), (131, 147, 1100)),
+    "closed bits": lambda patch: bit_closures.assert_closed(patch, 290, panel=1024),
     "digits": lambda _: digits(),
     "triangle of integers": lambda _: integers.assert_exact(integers.product((12, 12, 9), "int32", triangle="d")),
     "bytes": lambda _: integers.assert_exact(integers.product((130, 131, 529), "int32", "int8", layout="CFC"), edges=4),

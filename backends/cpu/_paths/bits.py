@@ -20,7 +20,7 @@ from numba import prange, types
 from backends.cpu._cache.key import kernel_builder
 from backends.cpu._compile.jit import jit
 from backends.cpu._threads.limits import limit_threads, restore_threads
-from harness.interface import Findings
+from harness.interface import BitClosure
 
 WORD_BITS = 64
 _GROUP = 8  # pivots of a table, one byte of a row
@@ -62,7 +62,7 @@ def build_close_words() -> Any:
     return jit(None, _WORDS, _WORDS, types.intp)(close_words)
 
 
-class BitClosure:
+class WordClosure(BitClosure):
     """Close graphs of bools, or of bits of bytes, on the host.
 
     Parameters
@@ -70,24 +70,24 @@ class BitClosure:
     n, threads : int
     """
 
-    takes_bits = True
-
     def __init__(self, n: int, threads: int) -> None:
         self._n, self._threads = n, threads
         build_close_words()
 
-    def __call__(self, best: np.ndarray, before: Any) -> Findings:
-        """Close C-ordered matrices in place: (..., n, n) of bool, or (..., n, bytes) of uint8, the lowest bit first."""
+    def close(self, edges: np.ndarray, best: np.ndarray) -> None:
+        """Write the closure of `edges` to `best`, as `BitClosure.close`."""
         n, is_packed = self._n, best.dtype == np.uint8
         words = np.zeros((n, -(-n // WORD_BITS)), np.uint64)
         unions, octets = np.empty((1 << _GROUP, words.shape[1]), np.uint64), words.view(np.uint8)
-        for matrix in best.reshape(-1, *best.shape[-2:]):
-            bits = matrix if is_packed else np.packbits(matrix, axis=-1, bitorder="little")
+        graphs = (x.reshape(-1, *best.shape[-2:]) for x in (edges, best))
+        for graph, closed in zip(*graphs, strict=True):
+            bits = graph if is_packed else np.packbits(graph, axis=-1, bitorder="little")
             octets[:, : bits.shape[1]] = bits
+            if n & 7:
+                octets[:, n >> 3] &= np.uint8((1 << (n & 7)) - 1)
             octets[np.arange(n), np.arange(n) >> 3] |= np.uint8(1) << (np.arange(n) & 7).astype(np.uint8)
             build_close_words()(words, unions, self._threads)
             if is_packed:
-                matrix[...] = octets[:, : bits.shape[1]]
+                closed[...] = octets[:, : bits.shape[1]]
             else:
-                matrix[...] = np.unpackbits(octets, axis=-1, count=n, bitorder="little").view(bool)
-        return Findings(-1, False, -1)
+                closed[...] = np.unpackbits(octets, axis=-1, count=n, bitorder="little").view(bool)

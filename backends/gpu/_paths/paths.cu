@@ -34,12 +34,14 @@ typedef unsigned long long Place;
 
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) reset(Place* findings)
 {
+    await_launch_before();
     if (threadIdx.x == 0) findings[OF_NAN] = findings[OF_CYCLE] = ~0ull, findings[BETTERS] = 0;
 }
 
 // `rows` of all matrices, n elements each.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) begin(T* d, int* before, int rows, int n, Place* findings)
 {
+    await_launch_before();
     for (int row = blockIdx.x; row < rows; row += gridDim.x) {
         const int i = row % n;
         const long long first = (long long)row * n;
@@ -60,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) begin(T* d, int* befo
 
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) finish(const T* d, int rows, int n, Place* findings)
 {
+    await_launch_before();
     for (int row = blockIdx.x * PASS_THREADS + threadIdx.x; row < rows; row += gridDim.x * PASS_THREADS)
         if (d[(long long)row * n + row % n] != (T)ONE) atomicMin(findings + OF_CYCLE, (Place)row);
 }
@@ -182,6 +185,7 @@ struct Elements {
 // Block g closes the matrix that begins at d + g * n * n.
 extern "C" __global__ void __launch_bounds__(ALONG* ALONG) close_block(T* d, int* before, int n)
 {
+    await_launch_before();
     const int ty = threadIdx.x / ALONG, tx = threadIdx.x % ALONG;
     d += (long long)blockIdx.x * n * n, before += (long long)blockIdx.x * n * n;
     Elements mine;
@@ -223,6 +227,7 @@ extern "C" __global__ void __launch_bounds__(ALONG*(ALONG + ACROSS))
 extern "C" __global__ void __launch_bounds__(PASS_THREADS)
     copy_values(const T* x, int ld, int rows, int columns, T* to, int ld_to, int count, long long next, long long next_to)
 {
+    await_launch_before();
     ENTER_MATRIX(count)
     x += matrix * next, to += matrix * next_to;
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
@@ -232,6 +237,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS)
 // `rows` := `size` rows of D from `first` on. A block takes a tile, and reads what is above the diagonal along its columns.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) take_rows(const T* d, int n, int first, int size, T* rows)
 {
+    await_launch_before();
     constexpr int SIDE_OF_TILE = 32, DOWN = PASS_THREADS / SIDE_OF_TILE;
     __shared__ T tile[SIDE_OF_TILE][SIDE_OF_TILE + 1];
     const int r = blockIdx.y * SIDE_OF_TILE, c = blockIdx.x * SIDE_OF_TILE;

@@ -7,11 +7,14 @@ does not depend on the order of threads.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._passes.mirror import add_mirror
 from backends.gpu._passes.passes import add_extremes
@@ -20,7 +23,7 @@ from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program,
 from backends.gpu._simt.argk import argk_program
 from harness.elimination import Step, steps_of
 from harness.problem import Problem
-from harness.tuning.gpu.paths import BLOCK, PASS_BLOCKS, PASS_THREADS, PER, TILE, WIDTH, panel_of, sides
+from harness.tuning.gpu.paths import BLOCK, PASS_BLOCKS, PASS_THREADS, PER, TILE, panel_of, sides, width_of
 
 _LINE = 128  # bytes that rows of copies begin at a multiple of
 INT = np.dtype(np.int32)
@@ -71,10 +74,18 @@ class ClosureProgram:
         self._is_one = self._n <= min(sides(itemsize)[-1], block or self._n)  # block of all vertices
         most = self._n if self._is_one else min(block or BLOCK, BLOCK)
         self._side = next(side for side in sides(itemsize) if side >= most)
+        columns = self._n * (self._batch.count if self._batch and not self._is_one else 1)
+        self._width = width_of(columns, self._side, device.planned().multiprocessors)
         one = problem.semiring.one(problem.dtype)
         assert one is not None
         self._defines = semiring_defines(problem.semiring, problem.dtype) + as_defines(
-            {"ONE": literal(one, problem.dtype), "SIDE": self._side, "WIDTH": WIDTH, "PER": PER, "PREDECESSORS": keeps}
+            {
+                "ONE": literal(one, problem.dtype),
+                "SIDE": self._side,
+                "WIDTH": self._width,
+                "PER": PER,
+                "PREDECESSORS": keeps,
+            }
         )
         self._launch("reset", 1, Place("findings"))
         rows = count * self._n
@@ -102,7 +113,7 @@ class ClosureProgram:
     def _launch(
         self, function: str, blocks: int | tuple[int, ...], *arguments: object, threads: int = PASS_THREADS
     ) -> None:
-        kernel = Kernel("paths", self._defines, (threads,), function=function, is_chained=function == "close_rows")
+        kernel = Kernel("paths", self._defines, (threads,), function=function, is_chained=True)
         self.program.launch(kernel, blocks, *arguments)
 
     def _before(self, offset: int) -> Place:
@@ -149,7 +160,7 @@ class ClosureProgram:
         n, (first, size), (along, of_batch) = self._n, (step.pivots.start, _size(step.pivots)), self._of_batch()
         where = Place("columns"), Place("pivot rows"), Place("pivot before" if self._keeps else "d")
         arguments = step.rows.start, _size(step.rows), first, size, n, *where, self._row, *of_batch
-        threads, grid = self._side * (self._side + WIDTH) // PER**2, (ceil_div(n, WIDTH), *along)
+        threads, grid = self._side * (self._side + self._width) // PER**2, (ceil_div(n, self._width), *along)
         self._launch("close_rows", grid, d, self._before(d.offset), *arguments, threads=threads)
         a = Matrix(Place("columns"), self._side, next=(0, n * self._side))
         b = Matrix(Place("pivot rows"), self._row, next=(0, self._side * self._row))
@@ -201,13 +212,18 @@ class ClosureProgram:
     def _take(self, product: Program) -> None:
         """Append the launches of a product. All products use the same scratch, one after the other."""
         program = self.program
-        program.steps += [step for step in product.steps if not (self._is_looked_at and _stem(step) == "extremes")]
+        steps = [step for step in product.steps if not (self._is_looked_at and _stem(step) == "extremes")]
+        program.steps += [_chained(step) if _stem(step) == "tuned" else step for step in steps]
         program.share(product)
         program.alike = product.alike
 
 
 def _stem(step: object) -> str:
     return str(getattr(getattr(step, "kernel", None), "stem", ""))
+
+
+def _chained(step: Any) -> Any:
+    return step._replace(kernel=dataclasses.replace(step.kernel, is_chained=True))
 
 
 def _size(range_: slice) -> int:

@@ -15,7 +15,7 @@ from harness.tuning.gpu import tensor_cores as tuning
 
 _BITS, _WORD = 32, np.dtype(np.uint32)
 _VECTOR = 4  # words; rows are padded to a multiple
-_KERNEL = TmaKernel("tensor_core_bits", tuning.STAGE_STEPS["bool"], tuning.TILE_COLUMNS["bool"])
+BITS_BY_TMA = TmaKernel("tensor_core_bits", tuning.STAGE_STEPS["bool"], tuning.TILE_COLUMNS["bool"])
 
 
 def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
@@ -35,9 +35,9 @@ def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
     more = as_defines({"IS_XOR": plan.problem.semiring.name == "lxor_land"})
     if is_transposed:
         rows_of_b = launch.bn // int(plan.options["cluster"])
-        map_a = TensorMap(bits_a, m, words, words, tuning.TILE_ROWS, _KERNEL.bk, _WORD.name)
-        map_b = TensorMap(bits_b, columns, words, words, rows_of_b, _KERNEL.bk, _WORD.name)
-        add_tma(program, plan, _KERNEL, more, (map_a, map_b), product._replace(extremes=bits_a))
+        map_a = TensorMap(bits_a, m, words, words, tuning.TILE_ROWS, BITS_BY_TMA.bk, _WORD.name)
+        map_b = TensorMap(bits_b, columns, words, words, rows_of_b, BITS_BY_TMA.bk, _WORD.name)
+        add_tma(program, plan, BITS_BY_TMA, more, (map_a, map_b), product._replace(extremes=bits_a))
         return
     more += as_defines({"ACCUMULATE": product.accumulate, "IS_LONG": 0, "AT_ONCE": bytes_at_once(out, 1)})
     kernel = mma_kernel(B1, launch, Matrix(bits_a, words), Matrix(bits_b, columns), "redirected", more)

@@ -5,6 +5,10 @@
 // neighbours, and a thread stores 16 bytes. A stage is 32 words, 1024 steps of k; k counts words.
 //
 //   IS_XOR      1: xor-and
+//   IS_PACKED   1: C := C | A (x) B, and C is packed by rows, 64 columns an element. Rows of B are ordered 256 at a time, so
+//               that a thread has 64 neighbours of a row of C. All columns of tiles exist. Nothing is computed where
+//               `extremes` is the place of a 0.
+//   IS_SQUARE   1, if packed: B is C by columns, and what changes in C is written to both (square.cuh)
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .b1 .and.popc.
 #define T unsigned
@@ -17,6 +21,28 @@
 constexpr int BK = 32, BYTES = (128 + BN) * 128;
 constexpr bool FLUSHES = false;
 
+#ifndef IS_PACKED
+#define IS_PACKED 0
+#endif
+#ifndef IS_SQUARE
+#define IS_SQUARE 0
+#endif
+#if IS_PACKED
+#include "square.cuh"
+typedef unsigned long long Result;
+#define FACTOR Square*
+#define PER_RESULT 64
+#define READ_ROWS(c, ldc, rows) const Rows of_c = read_rows(c, ldc, rows);
+#define STORE_ROWS(room, counts, square, c, ldc, rows, ...) store_bits(of_c, counts, c, ldc, square, i, place.column)
+
+// Of two rows of C, what a thread has of them.
+struct Rows {
+    Result x[2];
+};
+__device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows);
+__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, Square* square,
+                                           int row, int column);
+#else
 typedef unsigned char Result;
 struct alignas(16) Words {
     unsigned x[4];
@@ -25,13 +51,14 @@ struct alignas(16) Words {
 #define STORE_ROWS store_bools
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
                                             int columns, int, int);
+#endif
 
 #include "truths.cuh"
 #include "wgmma_tile.cuh"
 
 constexpr int BYTES_A = BM * ROW_BYTES;
 
-__device__ __forceinline__ bool is_chosen(const float*) { return true; }
+__device__ __forceinline__ bool is_chosen(const float* gate) { return !IS_PACKED || !gate || *(const int*)gate; }
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
@@ -57,6 +84,51 @@ __device__ __forceinline__ unsigned halves_of(int low, int high)
     return IS_XOR ? (low & 1) | (high & 1) << 16 : min_in_halves(saturated_halves(low, high), 0x10001u);
 }
 
+#if IS_PACKED
+static_assert(BN == 256 && !IS_XOR, "a thread has 64 neighbours of a row");
+
+// 32 neighbours, of a row of C, whose counts begin at `counts`: a thread has two of every eight registers' columns.
+__device__ __forceinline__ unsigned bits_of(const int* counts)
+{
+    unsigned bits = 0;
+#pragma unroll
+    for (int bit = 15; bit >= 0; --bit) {
+        const int place = bit / 2 * 4 + bit % 2;
+        bits = 2 * bits + min_in_halves(counts[place] + counts[place + 32] * 65536u, 0x10001u);
+    }
+    return bits;
+}
+
+__device__ __forceinline__ Rows read_rows(const Result* c, int ldc, int rows)
+{
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    Rows before;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        before.x[half] = half * 8 + g < rows ? c[(long long)(half * 8 + g) * ldc + t] : 0;
+    return before;
+}
+
+__device__ __forceinline__ void store_bits(const Rows& before, const int* counts, Result* c, int ldc, Square* square,
+                                           int row, int column)
+{
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    bool is_new = false;
+    Rows all;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int* of_row = counts + 2 * half;
+        all.x[half] = before.x[half] | bits_of(of_row) | (Result)bits_of(of_row + 64) << 32;
+        if (all.x[half] == before.x[half]) continue;  // as beyond the last row
+        c[(long long)(half * 8 + g) * ldc + t] = all.x[half];
+        is_new = true;
+    }
+    if (IS_SQUARE) {
+        store_turned(square, all.x, row, column);
+        if (is_new) square->has_changed = 1;
+    }
+}
+#else
 __device__ __forceinline__ Words bools_of(const int* counts)
 {
     Words x;
@@ -145,3 +217,4 @@ __device__ __forceinline__ void store_bools(void* memory, const int* counts, flo
             store_rows(c + (long long)first * ldc + chunk * CHUNK, ldc, room + first * PITCH, PITCH, min(rows - first, 4), exist);
     }
 }
+#endif

@@ -103,7 +103,7 @@ def add_tma(
     more: Defines,
     maps: tuple[TensorMap, TensorMap],
     product: Product,
-    alpha: np.generic = _ONE,
+    alpha: Any = _ONE,
     *,
     steps: int | None = None,
     by_columns: bool = False,
@@ -124,7 +124,7 @@ def add_tma(
         Of the kernel file itself.
     maps : (TensorMap, TensorMap)
     product : Product
-    alpha : NumPy scalar
+    alpha : NumPy scalar or Place
         Of the type that the kernel takes.
     steps : int, optional
         Steps of k. None: as many as the first map has columns.

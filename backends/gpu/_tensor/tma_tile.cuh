@@ -24,6 +24,8 @@
 // Optional: BY_COLUMNS 1: C lies by columns, as the tiles see it. STAGGER: at how many steps of k tiles begin (stagger.cuh).
 // IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles of FETCHERS *
 // BM x BN, which lie like C, at `c`, what exists of them, share after share, which fold.cu adds up.
+// TAKES_TURNS 1: of two consumers one begins the steps of its tile after the other's, and stores meanwhile; a tile has at most
+// STAGES steps.
 // BESIDE: a statement for the three warps that have no tiles to ask for; BESIDE_PARAMETERS, of the kernel, which it uses; and
 // OF_PRODUCER, the registers that it needs.
 //
@@ -55,6 +57,9 @@
 #ifndef BESIDE
 #define BESIDE_PARAMETERS
 #endif
+#ifndef TAKES_TURNS
+#define TAKES_TURNS 0
+#endif
 
 constexpr int ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
 constexpr int GROUPS = 1 + BM / 64, THREADS = GROUPS * 128;
@@ -69,12 +74,24 @@ constexpr int SWIZZLED = 1024;  // period of the swizzle in bytes
 
 // The current stage of a ring of stages, and the parity of the round through it.
 struct Ring {
-    unsigned full, empty;  // barriers of stage 0
-    int parity, stage = 0;
-    __device__ Ring(unsigned barriers, int first) : full(barriers), empty(barriers + 8 * STAGES), parity(first) {}
+    unsigned full, empty, turns;  // barriers of stage 0, and of the first consumer
+    int parity, stage = 0, round = 0;
+    __device__ Ring(unsigned barriers, int first)
+        : full(barriers), empty(barriers + 8 * STAGES), turns(barriers + 16 * STAGES), parity(first)
+    {
+    }
     __device__ void advance()
     {
         if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+    // Wait for the turn of consumer `part`, of two; the first one has the first. One thread gives the turn to the other.
+    __device__ void await_turn(int part)
+    {
+        if (TAKES_TURNS) wait(turns + 8 * part, round++ + part + 1 & 1);
+    }
+    __device__ void give_turn(int part, int thread) const
+    {
+        if (TAKES_TURNS && thread == 0) arrive(turns + 8 * (1 - part));
     }
 };
 
@@ -166,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
 {
     DYNAMIC_SHARED(dynamic);
     unsigned char* memory = (unsigned char*)dynamic;
-    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
+    __shared__ __align__(8) unsigned long long barriers[2 * STAGES + 2 * TAKES_TURNS];
     memory += -shared_address(memory) % SWIZZLED;  // swizzling depends on the address
     const unsigned tiles = shared_address(memory), full = shared_address(barriers);
     if (threadIdx.x == 0) {
@@ -174,6 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
             make_barrier(full + 8 * stage, 1);
             make_barrier(full + 8 * (STAGES + stage), ARRIVALS * FETCHERS);
         }
+        for (int part = 0; part < 2 * TAKES_TURNS; ++part) make_barrier(full + 8 * (2 * STAGES + part), 1);
         publish_barriers();
     }
     meet_cluster();

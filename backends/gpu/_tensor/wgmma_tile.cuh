@@ -11,7 +11,8 @@
 //   ALTERNATES  1, if FLUSHES: terms of two steps in turn are added to the sums (alternate.cuh)
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
-// STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
+// STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; READ_ROWS, a statement that reads what it needs of C while
+// the last sums are computed; PER_RESULT, columns of C that an element of it holds; if LAYERED, `is_shifted`.
 // Defined by the host: BN, as in wgmma.cuh; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
 // where its rows allow; ACCUMULATE 1: C := C + alpha A B.
 //
@@ -33,6 +34,12 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 #endif
 
 constexpr int SUMS = BN / 2;  // of a thread
+#ifndef PER_RESULT
+#define PER_RESULT 1
+#endif
+#ifndef READ_ROWS
+#define READ_ROWS(c, ldc, rows)
+#endif
 #define ROOM_BYTES (STORE == WHOLE_LINES ? 16 * 64 * 4 : 16 * 40 * 4)  // of a warp: staging of its rows of C
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
@@ -69,6 +76,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     int before = -1;
+    ring.await_turn(part);
 #if ALTERNATES
     add_alternately(ring, tiles, steps, part, sums);
 #else
@@ -99,7 +107,12 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
         }
     }
 #endif
+    ring.give_turn(part, thread);
     const Place place = locate(index, m, n);
+    const int i = place.row + part * 64 + warp * 16;
+    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i
+                                 : ((long long)place.layer * m + i) * ldc + place.column / PER_RESULT);
+    READ_ROWS(to, ldc, m - i)
     wait_groups<0>();
     if (!FLUSHES && before >= 0) release(ring, before, thread);
 #if TOGETHER
@@ -110,8 +123,5 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
                    (long long)place.column * (BY_COLUMNS ? ldc : 1), ldc, m - place.row, n - place.column);
     return;
 #endif
-    const int i = place.row + part * 64 + warp * 16;
-    unsigned char* room = memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES;
-    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i : ((long long)place.layer * m + i) * ldc + place.column);
-    STORE_ROWS(room, sums, alpha, to, ldc, m - i, n - place.column, i - place.column, place.layer);
+    STORE_ROWS(memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES, sums, alpha, to, ldc, m - i, n - place.column, i - place.column, place.layer);
 }

@@ -26,12 +26,12 @@ METHODS = ("blocked", "squaring")
 _SIDE = 128
 
 
-def copy_of_matrix(
+def check_matrix(
     arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: bool = False, is_copied: bool = True
 ) -> Any:
-    """Return `matrix` as a C-ordered array of its own that the semiring can be computed over, or as bytes of bits.
+    """Return `matrix` as an array that the semiring takes.
 
-    If it need not be copied it is one of the caller's, in any order, and of bools any byte but 0 is true.
+    If it is to be copied, it is C-ordered, and new unless it is of bools or bits; else only if its dtype must change.
     """
     if hasattr(matrix, "toarray") or is_masked(matrix):
         raise ProblemError(
@@ -41,21 +41,22 @@ def copy_of_matrix(
             fix="scipy.sparse.csgraph.csgraph_to_dense(graph, null_value=np.inf), or filled(np.inf)",
         )
     array = matrix if arrays.on_device else as_array("closure", "the matrix", matrix)
-    array = arrays.module.array(array, order="C") if is_copied else array
     if is_packed:
-        return _check_packed(array, semiring)
-    if array.ndim < 2 or array.shape[-2] != array.shape[-1]:
+        _check_packed(array, semiring)
+    elif array.ndim < 2 or array.shape[-2] != array.shape[-1]:
         got = f"shape {array.shape}" if array.ndim else type(matrix).__name__
         raise ProblemError("closure: the matrix is not square", expected="shape (n, n) or (..., n, n)", got=got)
-    n = array.shape[-1]
-    problem = Problem(n, n, n, semiring, array.dtype)
-    if is_bool(array.dtype) and is_copied:  # of which any byte but 0 is true
-        return array.view(np.uint8) != 0
-    return array.astype(problem.dtype, copy=False)
+    else:
+        n = array.shape[-1]
+        dtype = Problem(n, n, n, semiring, array.dtype).dtype
+        if not is_copied:
+            return array if is_bool(array.dtype) else array.astype(dtype, copy=False)
+        if not is_bool(array.dtype):
+            return arrays.module.array(array, order="C").astype(dtype, copy=False)
+    return arrays.module.ascontiguousarray(array)
 
 
-def _check_packed(octets: Any, semiring: Semiring) -> Any:
-    """Return bytes of bits, the bits after the last vertex cleared."""
+def _check_packed(octets: Any, semiring: Semiring) -> None:
     if octets.dtype != np.uint8 or octets.ndim < 2 or octets.shape[-1] != bytes_of(octets.shape[-2]):
         raise ProblemError(
             "closure: the matrix is not packed, though packed=True",
@@ -65,10 +66,6 @@ def _check_packed(octets: Any, semiring: Semiring) -> Any:
         )
     if semiring.name != "lor_land":
         raise ProblemError("closure: packed edges have no values", expected="lor_land", got=semiring.name)
-    left = octets.shape[-2] % 8
-    if left:
-        octets[..., -1] &= np.uint8((1 << left) - 1)
-    return octets
 
 
 def check_keeps(arrays: Arrays, best: Any) -> None:

@@ -15,10 +15,10 @@ from harness.api.paths import bits, large, predecessors, several
 from harness.api.paths.checks import (
     check_found,
     check_keeps,
+    check_matrix,
     check_method,
     check_sources,
     check_symmetry,
-    copy_of_matrix,
     enough_memory,
 )
 from harness.api.paths.in_place import Rows
@@ -26,8 +26,9 @@ from harness.api.paths.rows import rows_of
 from harness.api.paths.steps import ByProducts
 from harness.api.paths.transfers import Transfers
 from harness.api.remembered.recent import Recent
+from harness.dtypes import is_bool
 from harness.errors import ProblemError
-from harness.interface import ALIGNMENT, Closure, Findings
+from harness.interface import ALIGNMENT, BitClosure, Closure, Findings
 from harness.problem import Problem
 from harness.semiring import Semiring
 from harness.tuning import paths as tuning_paths
@@ -63,26 +64,34 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
     arrays = kind_of("closure", {"matrix": matrix})
     with arrays.in_force(), enough_memory(matrix, keeps=options.keeps):
         by_gpu = options.device is not None or options.memory_cap is not None
-        is_copied = options.is_packed or not by_gpu
-        given = copy_of_matrix(arrays, matrix, semiring, is_packed=options.is_packed, is_copied=is_copied)
+        given = check_matrix(arrays, matrix, semiring, is_packed=options.is_packed, is_copied=not by_gpu)
         if options.keeps:
             check_keeps(arrays, given)
         vertices = check_method(options.method, options.block)
         sources = None if options.sources is None else check_sources(options.sources, given.shape[-2])
         choice.check_backend(options.backend)  # no vertices have no product that would
         options = options._replace(block=vertices, sources=sources, threads=limits.check_threads(options.threads))
-        is_plain = not (options.keeps or options.symmetric or sources is not None)
-        if options.is_packed and is_plain and options.device is None:
-            closer = _closer(arrays, given, np.dtype(bool), semiring, options) if given.size else None
-            if closer is None or getattr(closer, "takes_bits", False):
-                if closer is not None:
-                    closer(given, None)
-                return given
-        best = bits.unpacked(arrays, given) if options.is_packed else given
+        is_plain = not (options.keeps or options.symmetric or by_gpu) and sources is None
+        if is_plain and given.size and (options.is_packed or is_bool(given.dtype)):
+            closer = _closer(arrays, given, np.dtype(bool), semiring, options)
+            if isinstance(closer, BitClosure):
+                best = arrays.empty(given.shape, given.dtype)
+                closer.close(given, best)
+                return best
+
+        def edges() -> Any:
+            """Return the matrix again as an array of its own."""
+            if options.is_packed:
+                return bits.unpacked(arrays, given)
+            if is_bool(given.dtype):  # of which any byte but 0 is true
+                return given.view(np.uint8) != 0
+            return check_matrix(arrays, matrix, semiring)
+
+        best = edges() if options.is_packed or (is_bool(given.dtype) and not by_gpu) else given
         if by_gpu:
             best, before = _paths_by_gpu(arrays, best, semiring, options)
         else:
-            best, before = _paths(arrays, lambda: copy_of_matrix(arrays, matrix, semiring), best, semiring, options)
+            best, before = _paths(arrays, edges, best, semiring, options)
         best = bits.packed(arrays, best) if options.is_packed else best
     return best if before is None else (best, before)
 
@@ -100,7 +109,7 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
     panels = None
     if len(devices) == 1:
         kinds = {"keeps": options.keeps, "is_compared": options.symmetric, "is_kept": sources is not None}
-        is_plain = not any(kinds.values()) and given.ndim == 2 and options.block is None
+        is_plain = not (any(kinds.values()) or is_bool(given.dtype)) and given.ndim == 2 and options.block is None
         panels = large.panels_of(given, cap, is_plain=is_plain, **kinds)
         if panels is None:
             with module.cuda.Device(*devices), Transfers(module, threads) as transfers:

@@ -96,11 +96,12 @@ class Panels(NamedTuple):
 def bytes_at_once(matrices: np.ndarray, *, keeps: bool, is_compared: bool, is_kept: bool) -> int:
     """Return the bytes on the GPU of a closure all at once.
 
-    The matrices, predecessors, columns that are copied, what a comparison by elements says, and a copy of the edges.
+    The matrices, predecessors, copies of columns, bits, what a comparison by elements says, and a copy of the edges.
     """
     n, itemsize = matrices.shape[-1], matrices.itemsize
+    bits = n * n // 8 if is_bool(matrices.dtype) else 0
     each = itemsize * (1 + is_kept) + 4 * keeps + (is_compared or is_kept)
-    return int(matrices.size * each + min(COPIED, n) * n * itemsize)
+    return int(matrices.size * each + min(COPIED, n) * n * itemsize + bits)
 
 
 def panels_of(matrices: np.ndarray, cap: int, *, is_plain: bool, **kinds: bool) -> Panels | None:
