@@ -11,6 +11,7 @@ import dataclasses
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -72,6 +73,8 @@ class HostGpu(Cupy):
         Kernels by stem and defines.
     allocated : list of int
         Bytes of each array and each scratch.
+    held, most_held : int
+        Bytes of all that are there, now and at most.
     graph : list of (str, int)
         Memory that a captured call has taken from its graph, and has given back.
     contexts : list of int
@@ -81,13 +84,14 @@ class HostGpu(Cupy):
     """
 
     def __init__(self) -> None:
+        self._here = threading.local()
         super().__init__()
         self.launches, self.compiled, self.allocated = [], set(), []
+        self.held = self.most_held = 0
         self.graph, self.contexts, self.raised = [], [], []
         self._callbacks: dict[str, Any] = {}
         self._functions: dict[int, Kernel] = {}
         self._kept: dict[int, np.ndarray] = {}
-        self._here = threading.local()
         self._one_at_a_time = threading.Lock()  # the shim runs one kernel at a time
         memory = types.SimpleNamespace(OutOfMemoryError=MemoryError)
         driver = types.SimpleNamespace(launchKernel=self._launch, ctxGetCurrent=lambda: 1)
@@ -97,19 +101,34 @@ class HostGpu(Cupy):
             memGetInfo=lambda: (1 << 30, 1 << 30),
             streamIsCapturing=lambda stream: stream == CAPTURING,
             mallocAsync=self._malloc_of_graph,
+            memcpyAsync=lambda to, source, size, kind, stream: ctypes.memmove(to, source, size),
+            memcpyPeerAsync=lambda to, there, source, here, size, stream: ctypes.memmove(to, source, size),
+            deviceCanAccessPeer=lambda here, there: False,
             memsetAsync=lambda address, value, size, stream: ctypes.memset(address, value, size),
             freeAsync=lambda address, stream: self.graph.append(("free", stream)),
         )
         vars(self.cuda).update(
             get_current_stream=self._stream, alloc=self._alloc, memory=memory, driver=driver, runtime=runtime
         )
+        vars(self.cuda).update(
+            Stream=lambda non_blocking: _stream_of(1), Event=lambda **_: _event(), alloc_pinned_memory=bytearray
+        )
+        vars(self)["get_default_memory_pool"] = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
+
+    @property
+    def current(self) -> int:
+        """The GPU of this thread."""
+        return getattr(self._here, "index", 0)
+
+    @current.setter
+    def current(self, index: int) -> None:
+        self._here.index = index
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         if is_float8(np.dtype(dtype)):
             raise ValueError(f"Unsupported dtype {dtype}")
-        self.allocated.append(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        size = int(np.prod(shape))
-        return Array(_used(size * np.dtype(dtype).itemsize).view(dtype).reshape(shape), self.current)
+        memory = self._take(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        return Array(memory.view(dtype).reshape(shape), self.current)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
         filled = self.empty(shape, dtype)
@@ -143,12 +162,26 @@ class HostGpu(Cupy):
 
     def _stream(self) -> Any:
         handle = getattr(self._here, "stream", 0)
-        return types.SimpleNamespace(ptr=handle, is_capturing=lambda: handle == CAPTURING, synchronize=lambda: None)
+        return _stream_of(handle)
 
     def _alloc(self, size: int) -> Any:
-        self.allocated.append(size)
-        memory = _used(size)
+        memory = self._take(size)
         return types.SimpleNamespace(ptr=memory.ctypes.data, keeps=memory)
+
+    def _take(self, size: int) -> np.ndarray:
+        """Return memory of the GPU, counted until it is given back."""
+        memory = _used(size)
+        self.allocated.append(size)
+        self._hold(size)
+        owner = memory
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        weakref.finalize(owner, self._hold, -size).atexit = False
+        return memory
+
+    def _hold(self, size: int) -> None:
+        self.held += size
+        self.most_held = max(self.most_held, self.held)
 
     def _malloc_of_graph(self, size: int, stream: int) -> int:
         self.graph.append(("malloc", stream))
@@ -248,6 +281,21 @@ class HostGpu(Cupy):
             )  # fmt: skip
             z[...] = alpha * (x.astype(kind) @ y.astype(kind)) + (beta * z if beta else 0)
         return 0
+
+
+def _stream_of(handle: int) -> Any:
+    """Return a stream in which all is done at once."""
+    return types.SimpleNamespace(
+        ptr=handle,
+        is_capturing=lambda: handle == CAPTURING,
+        synchronize=lambda: None,
+        record=_event,
+        wait_event=lambda event: None,
+    )
+
+
+def _event() -> Any:
+    return types.SimpleNamespace(record=lambda stream=None: None, synchronize=lambda: None, done=True)
 
 
 def _used(size: int) -> np.ndarray:

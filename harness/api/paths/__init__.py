@@ -48,7 +48,7 @@ def shortest_paths(
     return_predecessors: bool = False,
     directed: bool = True,
     sources: Any = None,
-    device: int | None = None,
+    device: int | list[int] | None = None,
     memory_cap: int | None = None,
 ) -> Any:
     """Compute the length of a shortest path between every two vertices: the closure over min_plus.
@@ -74,11 +74,12 @@ def shortest_paths(
     sources : sequence of int, optional
         Vertices whose rows are wanted, in this order; all of them if it is left out. Of few sources only their own rows
         are computed, where that is less work.
-    device : int, optional
+    device : int or list of int, optional
         The number of a GPU that computes, of an array on the host. What it does not hold at once passes through it by
-        panels of rows; then there are no predecessors.
+        ranges of rows; then there are no predecessors. Or the numbers of several GPUs, each of which holds some of the
+        rows; then there are none either.
     memory_cap : int, optional
-        Most bytes of the memory of `device` that arrays and kernels take; all that is free if it is left out.
+        Most bytes of the memory of each GPU that arrays and kernels take; all that is free if it is left out.
 
     Returns
     -------
@@ -133,7 +134,7 @@ def closure(
     directed: bool = True,
     sources: Any = None,
     packed: bool = False,
-    device: int | None = None,
+    device: int | list[int] | None = None,
     memory_cap: int | None = None,
 ) -> Any:
     """Compute the best value of a path between every two vertices: ``I (+) W (+) W^2 (+) ...`` over a semiring.

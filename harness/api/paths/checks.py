@@ -26,8 +26,13 @@ METHODS = ("blocked", "squaring")
 _SIDE = 128
 
 
-def check_matrix(arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: bool = False) -> Any:
-    """Return `matrix` as a C-ordered array that the semiring takes, a new one unless it is of bools or bits."""
+def check_matrix(
+    arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: bool = False, is_copied: bool = True
+) -> Any:
+    """Return `matrix` as an array that the semiring takes.
+
+    If it is to be copied, it is C-ordered, and new unless it is of bools or bits; else only if its dtype must change.
+    """
     if hasattr(matrix, "toarray") or is_masked(matrix):
         raise ProblemError(
             "closure: the matrix is not a plain array",
@@ -44,6 +49,8 @@ def check_matrix(arrays: Arrays, matrix: Any, semiring: Semiring, *, is_packed: 
     else:
         n = array.shape[-1]
         dtype = Problem(n, n, n, semiring, array.dtype).dtype
+        if not is_copied:
+            return array if is_bool(array.dtype) else array.astype(dtype, copy=False)
         if not is_bool(array.dtype):
             return arrays.module.array(array, order="C").astype(dtype, copy=False)
     return arrays.module.ascontiguousarray(array)

@@ -11,7 +11,7 @@ import numpy as np
 from harness import arithmetic
 from harness.api import choice, limits
 from harness.api.arrays import Arrays, kind_of
-from harness.api.paths import bits, large, predecessors
+from harness.api.paths import bits, large, predecessors, several
 from harness.api.paths.checks import (
     check_found,
     check_keeps,
@@ -21,8 +21,10 @@ from harness.api.paths.checks import (
     check_symmetry,
     enough_memory,
 )
+from harness.api.paths.in_place import Rows
 from harness.api.paths.rows import rows_of
 from harness.api.paths.steps import ByProducts
+from harness.api.paths.transfers import Transfers
 from harness.api.remembered.recent import Recent
 from harness.dtypes import is_bool
 from harness.errors import ProblemError
@@ -61,14 +63,15 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
         )
     arrays = kind_of("closure", {"matrix": matrix})
     with arrays.in_force(), enough_memory(matrix, keeps=options.keeps):
-        given = check_matrix(arrays, matrix, semiring, is_packed=options.is_packed)
+        by_gpu = options.device is not None or options.memory_cap is not None
+        given = check_matrix(arrays, matrix, semiring, is_packed=options.is_packed, is_copied=not by_gpu)
         if options.keeps:
             check_keeps(arrays, given)
         vertices = check_method(options.method, options.block)
         sources = None if options.sources is None else check_sources(options.sources, given.shape[-2])
         choice.check_backend(options.backend)  # no vertices have no product that would
         options = options._replace(block=vertices, sources=sources, threads=limits.check_threads(options.threads))
-        is_plain = not (options.keeps or options.symmetric) and sources is options.device is options.memory_cap is None
+        is_plain = not (options.keeps or options.symmetric or by_gpu) and sources is None
         if is_plain and given.size and (options.is_packed or is_bool(given.dtype)):
             closer = _closer(arrays, given, np.dtype(bool), semiring, options)
             if isinstance(closer, BitClosure):
@@ -84,8 +87,8 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
                 return given.view(np.uint8) != 0
             return check_matrix(arrays, matrix, semiring)
 
-        best = edges() if options.is_packed or is_bool(given.dtype) else given
-        if options.device is not None or options.memory_cap is not None:
+        best = edges() if options.is_packed or (is_bool(given.dtype) and not by_gpu) else given
+        if by_gpu:
             best, before = _paths_by_gpu(arrays, best, semiring, options)
         else:
             best, before = _paths(arrays, edges, best, semiring, options)
@@ -93,7 +96,7 @@ def run(matrix: Any, semiring: Semiring, options: Options) -> Any:
     return best if before is None else (best, before)
 
 
-def _paths_by_gpu(arrays: Arrays, best: Any, semiring: Semiring, options: Options) -> tuple[Any, Any]:
+def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Options) -> tuple[Any, Any]:
     """Return the same of a matrix on the host, as arrays there, by a GPU."""
     if arrays.on_device or options.device is None:
         raise ProblemError(
@@ -101,24 +104,58 @@ def _paths_by_gpu(arrays: Arrays, best: Any, semiring: Semiring, options: Option
             expected="an array on the host and the number of a GPU",
             got=f"device={options.device} and an array {'on a GPU' if arrays.on_device else 'on the host'}",
         )
-    module, cap = large.gpu(options.device, options.memory_cap)
-    with module.cuda.Device(options.device):
-        if not best.size or large.fits(best, cap, keeps=options.keeps):
-            given = module.asarray(best)
-            found = _paths(
-                kind_of("closure", {"matrix": given}), lambda: module.asarray(best), given, semiring, options
+    module, devices, cap = large.gpus(options.device, options.memory_cap)
+    sources, threads = options.sources, limits.machine_of(options.threads).threads
+    panels = None
+    if len(devices) == 1:
+        kinds = {"keeps": options.keeps, "is_compared": options.symmetric, "is_kept": sources is not None}
+        is_plain = not (any(kinds.values()) or is_bool(given.dtype)) and given.ndim == 2 and options.block is None
+        panels = large.panels_of(given, cap, is_plain=is_plain, **kinds)
+        if panels is None:
+            with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
+                return _paths_at_once(module, given, semiring, options, transfers)
+    else:
+        if options.keeps or given.ndim > 2:
+            raise ProblemError(
+                f"closure: {'predecessors' if options.keeps else 'a batch'} on several GPUs",
+                expected="lengths alone, of one graph",
+                got=f"device={options.device}",
+                fix=f"device={devices[0]}",
             )
-            return tuple(None if x is None else x.get() for x in found)  # type: ignore[return-value]
-        there = kind_of("closure", {"matrix": module.asarray(best[:1])})
-        if options.symmetric:
-            check_symmetry(arrays, best, semiring)
+        shares = several.shares_of(given, len(devices), cap)
+    if options.symmetric:
+        check_symmetry(arrays, given, semiring)
 
-        def close(square: Any) -> Findings:
-            return _closer(there, square, best.dtype, semiring, options._replace(symmetric=False))(square, None)
+    def close(square: Any) -> Findings:
+        there = kind_of("closure", {"matrix": square})
+        return _closer(there, square, given.dtype, semiring, options._replace(symmetric=False))(square, None)
 
-        how = {"backend": options.backend, "threads": options.threads}
-        large.close_by_panels(module, best, cap, semiring, close, how)
-    return best if options.sources is None else best[options.sources], None
+    def on_gpu(columns: Any) -> Rows:
+        return Rows(columns, semiring, close, options.backend, options.threads)
+
+    if panels is None:
+        best = several.close_on_several(module, given, devices, shares, semiring, on_gpu, threads)
+    else:
+        with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
+            best = large.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
+    return best if sources is None else best[sources], None
+
+
+def _paths_at_once(
+    module: Any, given: Any, semiring: Semiring, options: Options, transfers: Transfers
+) -> tuple[Any, Any]:
+    """Return the same, where the current GPU holds everything; pages of the results are cleared meanwhile."""
+    n = given.shape[-1]
+    shape = (*given.shape[:-2], n if options.sources is None else len(options.sources), n)
+    results = [np.empty(shape, dtype) for dtype in (given.dtype, np.dtype(np.int32))[: 1 + options.keeps]]
+    touched = [transfers.touch(x) for x in results]
+    there = large.to_gpu(module, given, transfers)
+    arrays = kind_of("closure", {"matrix": there})
+    found = _paths(arrays, lambda: large.to_gpu(module, given, transfers), there, semiring, options)
+    for transfer in touched:
+        transfer.wait()
+    large.to_host(module, zip(results, found[: len(results)], strict=True), transfers)
+    return results[0], results[1] if options.keeps else None
 
 
 def _paths(
