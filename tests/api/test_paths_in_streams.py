@@ -12,6 +12,7 @@ from harness.api.paths import large, several, transfers
 from harness.api.paths.large import Panels
 from harness.api.paths.several import Shares
 from harness.api.paths.transfers import Transfer, Transfers
+from harness.paths import closure
 from tests._support.graphs import closure_by_definition
 from tests._support.played_streams import Gpus, Rows
 
@@ -116,3 +117,21 @@ def test_nan_and_cycles_are_told_of(gpus):
         with pytest.raises(ProblemError, match=message):
             several.close_on_several(gpus, weights, [0, 1], Shares(16, 1), MIN_PLUS, Rows, 2)
         weights[3, 4] = np.nan
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("semiring", "dtype"), [("min_plus", "float32"), ("max_min", "int16"), ("lor_land", "bool")])
+def test_a_gpu_closes_arrays_of_the_host(semiring, dtype, rng):
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        pytest.skip("no CUDA device")
+    n, kind = 4200, np.dtype(dtype)
+    weights = rng.integers(1, 1000, (n, n)).astype(kind)
+    weights[rng.random((n, n)) >= (0.0005 if dtype == "bool" else 0.1)] = SEMIRINGS[semiring].zero(kind)
+    expected = closure(cupy.asarray(weights), semiring).get()
+    ways = [{}, {"memory_cap": weights.nbytes // 2}, {"memory_cap": weights.nbytes // 8}]
+    for way in [*ways, *([{"device": list(range(count))}] if count > 1 else [])]:
+        for given in (weights, np.asfortranarray(weights)):
+            np.testing.assert_array_equal(closure(given, semiring, **({"device": 0} | way)), expected)
