@@ -19,24 +19,23 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
 from backends.cpu._ir.python_calls import compiled_for_python
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits, word_at
+from backends.cpu._vector.intrinsics import OfIntegers, word_at
 
 MOST = 23  # arguments of a call
 LIST_WORDS, SETTING_WORDS, COPY_WORDS, CALL_WORDS = 7, 3, 2, 1 + MOST
 _WORD = 8  # bytes
 
 
-@emits(types.void, types.intp, types.intp)
+@OfIntegers
 def _set_word(b: Builder, address: Value, value: Value) -> None:
     b.store(value, b.inttoptr(address, v.POINTER))
 
 
-@emits(types.intp, types.intp)
+@OfIntegers
 def _called(b: Builder, call: Value) -> Value:
     """Call what lies there, and return its int."""
     start, kind = b.inttoptr(call, v.POINTER), ir.FunctionType(ir.IntType(32), [v.SIZE] * MOST)
