@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness import SEMIRINGS, ProblemError
-from harness.api.paths import large, several, transfers
+from harness.api.paths import passes, several, transfers
 from harness.api.paths.large import Panels
 from harness.api.paths.several import Shares
 from harness.api.paths.transfers import Transfer, Transfers
@@ -40,7 +40,7 @@ def graph(rng):
 def test_rows_pass_through_a_gpu(gpus, rows, pivots, rng):
     weights = graph(rng)
     with Transfers(gpus, 3) as copies:
-        best = large.close_by_panels(gpus, weights, Panels(rows, pivots), MIN_PLUS, Rows, copies)
+        best = passes.close_by_panels(gpus, weights, Panels(rows, pivots), MIN_PLUS, Rows, copies)
     np.testing.assert_array_equal(best, closure_by_definition(weights, "min_plus"))
 
 
@@ -58,8 +58,8 @@ def test_arrays_pass_as_they_are(gpus, rng):
     result = np.empty(given.shape, given.dtype)
     with Transfers(gpus, 3) as copies:
         copies.touch(result).wait()
-        there = large.to_gpu(gpus, given[..., ::-1], copies)
-        large.to_host(gpus, [(result, there)], copies)
+        there = passes.to_gpu(gpus, given[..., ::-1], copies)
+        passes.to_host(gpus, [(result, there)], copies)
     np.testing.assert_array_equal(result, given[..., ::-1])
 
 
@@ -71,7 +71,7 @@ def test_pages_are_cleared_before_rows_are_written_there(gpus, monkeypatch, rng)
     weights = graph(rng)
     expected = closure_by_definition(weights, "min_plus")
     with Transfers(gpus, 3) as copies:
-        best = large.close_by_panels(gpus, weights, Panels(16, 128), MIN_PLUS, Rows, copies)
+        best = passes.close_by_panels(gpus, weights, Panels(16, 128), MIN_PLUS, Rows, copies)
     np.testing.assert_array_equal(best, expected)
     best = several.close_on_several(gpus, weights, [0, 1], Shares(16, 1), MIN_PLUS, Rows, 2)
     np.testing.assert_array_equal(best, expected)
@@ -91,7 +91,7 @@ def test_no_thread_copies_any_more_after_an_error(gpus, error, calls, rng):
 
     weights, before = graph(rng), threading.active_count()
     with pytest.raises(error), Transfers(gpus, 3) as copies:
-        large.close_by_panels(gpus, weights, Panels(16, 32), MIN_PLUS, Failing, copies)
+        passes.close_by_panels(gpus, weights, Panels(16, 32), MIN_PLUS, Failing, copies)
     assert threading.active_count() == before
     Failing.left = calls
     with pytest.raises(error):
@@ -105,7 +105,7 @@ def test_an_error_of_a_copy_is_that_of_the_call(gpus, monkeypatch):
 
     monkeypatch.setattr(gpus.cuda.runtime, "memcpyAsync", fail)
     with pytest.raises(RuntimeError, match="no such address"), Transfers(gpus, 3) as copies:
-        large.close_by_panels(gpus, np.ones((99, 99)), Panels(16, 32), MIN_PLUS, Rows, copies)
+        passes.close_by_panels(gpus, np.ones((99, 99)), Panels(16, 32), MIN_PLUS, Rows, copies)
 
 
 def test_nan_and_cycles_are_told_of(gpus):
@@ -113,7 +113,7 @@ def test_nan_and_cycles_are_told_of(gpus):
     weights[70, 50], weights[50, 70] = 1.0, -2.0
     for message in (r"vertex (70|50) lies on a negative cycle", r"NaN at \[3, 4\]"):
         with pytest.raises(ProblemError, match=message), Transfers(gpus, 2) as copies:
-            large.close_by_panels(gpus, weights, Panels(16, 32), MIN_PLUS, Rows, copies)
+            passes.close_by_panels(gpus, weights, Panels(16, 32), MIN_PLUS, Rows, copies)
         with pytest.raises(ProblemError, match=message):
             several.close_on_several(gpus, weights, [0, 1], Shares(16, 1), MIN_PLUS, Rows, 2)
         weights[3, 4] = np.nan

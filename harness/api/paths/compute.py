@@ -11,7 +11,7 @@ import numpy as np
 from harness import arithmetic
 from harness.api import choice, limits
 from harness.api.arrays import Arrays, kind_of
-from harness.api.paths import bits, large, predecessors, several
+from harness.api.paths import bits, large, passes, predecessors, several
 from harness.api.paths.checks import (
     check_found,
     check_keeps,
@@ -137,7 +137,7 @@ def _paths_by_gpu(arrays: Arrays, given: Any, semiring: Semiring, options: Optio
         best = several.close_on_several(module, given, devices, shares, semiring, on_gpu, threads)
     else:
         with module.cuda.Device(*devices), Transfers(module, threads) as transfers:
-            best = large.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
+            best = passes.close_by_panels(module, given, panels, semiring, on_gpu, transfers)
     return best if sources is None else best[sources], None
 
 
@@ -149,12 +149,12 @@ def _paths_at_once(
     shape = (*given.shape[:-2], n if options.sources is None else len(options.sources), n)
     results = [np.empty(shape, dtype) for dtype in (given.dtype, np.dtype(np.int32))[: 1 + options.keeps]]
     touched = [transfers.touch(x) for x in results]
-    there = large.to_gpu(module, given, transfers)
+    there = passes.to_gpu(module, given, transfers)
     arrays = kind_of("closure", {"matrix": there})
-    found = _paths(arrays, lambda: large.to_gpu(module, given, transfers), there, semiring, options)
+    found = _paths(arrays, lambda: passes.to_gpu(module, given, transfers), there, semiring, options)
     for transfer in touched:
         transfer.wait()
-    large.to_host(module, zip(results, found[: len(results)], strict=True), transfers)
+    passes.to_host(module, zip(results, found[: len(results)], strict=True), transfers)
     return results[0], results[1] if options.keeps else None
 
 

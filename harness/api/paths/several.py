@@ -25,7 +25,8 @@ import numpy as np
 
 from harness.api.paths.checks import check_found
 from harness.api.paths.in_place import Rows
-from harness.api.paths.large import COPIED, SHARE, STEP, begin, is_nan, size_of
+from harness.api.paths.large import COPIED, SHARE, STEP
+from harness.api.paths.passes import begin, is_nan, size_of
 from harness.api.paths.transfers import Transfer, Transfers
 from harness.elimination import find_cycle, find_nan
 from harness.errors import ProblemError
