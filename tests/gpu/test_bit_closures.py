@@ -17,7 +17,8 @@ from tests.gpu.host_kernels import BY_THE_SHIM, HostExecution, fenced
 from tests.gpu.on_cpu import RUNGS, needs_nvrtc
 
 pytestmark = BY_THE_SHIM
-RUNG = RUNGS["gpu-tensor-core"]
+NAME = "gpu-tensor-core"
+RUNG, BY = RUNGS[NAME], {"backend": NAME}
 
 
 def one_path(rng, n, *, cuts):
@@ -75,14 +76,14 @@ def test_whole_calls(gpu, rng):
     expected = np.stack([closure_by_definition(truth(x), "lor_land") for x in graphs])
     gpu.launches.clear()
     given = gpu.array(graphs)
-    assert_bools(closure(given, "lor_land").get(), expected)
+    assert_bools(closure(given, "lor_land", **BY).get(), expected)
     np.testing.assert_array_equal(given.get().view(np.uint8), graphs.view(np.uint8))
     assert {"turn", "put_one"} <= {function for function, _ in gpu.launches}
     spaced[..., ::2] = truth(graphs)
     for edges in (gpu.array(spaced)[..., ::2], gpu.array(truth(graphs).swapaxes(-1, -2).copy()).swapaxes(-1, -2)):
-        assert_bools(closure(edges, "lor_land").get(), expected)
+        assert_bools(closure(edges, "lor_land", **BY).get(), expected)
     octets = gpu.array(packed(truth(graphs)))
-    np.testing.assert_array_equal(closure(octets, "lor_land", packed=True).get(), packed(expected))
+    np.testing.assert_array_equal(closure(octets, "lor_land", packed=True, **BY).get(), packed(expected))
     np.testing.assert_array_equal(octets.get(), packed(truth(graphs)))
     assert_bools(closure(given[0], "lor_land", sources=[*range(100)]).get(), expected[0, :100])
     both = graphs[1] | graphs[1].T

@@ -93,7 +93,7 @@ class TestOrder:
         one, other = {"one": 1000, "other": 1100}, {"one": 1500, "other": 1000, "rare": 1200}
         at = {Sizes(64, 64, 64): one, Sizes(64, 64, 128): other, Sizes(64, 64, 256): other}
         found = orders.Table({CLASS: at})
-        assert first([found], (64, 64, 64)) == ("one", "other")  # by 2 for 1/4 and 1/8
+        assert first([found], (64, 64, 64)) == ("one", "other")  # by 4 for 1/4 and 1/8
         assert first([found], (64, 64, 90)) == ("other", "one")  # as far from the first as from the second
         assert first([found], (64, 64, 200))[:2] == ("other", "rare")
 

@@ -34,7 +34,7 @@ LONG = 48
 
 # So many of the nearest sizes are heard, each with a weight of 1 over its distance and this many steps. A backend that
 # fewer of them name, by weight, is left out.
-NEAREST, NO_DISTANCE, NAMED = 5, 0.5, 0.6
+NEAREST, NO_DISTANCE, NAMED = 5, 0.25, 0.6
 
 # A backend of the static order stays the first unless another is faster by more than this: 3 % is what two medians of
 # the same backend differ by in short races.
