@@ -274,6 +274,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget=Budget.presets(Budget(rounds=3, seconds=1.5), Budget(rounds=15, seconds=30, precision=0.02)),
+    budget=Budget.presets(Budget(rounds=3, seconds=1), Budget(rounds=15, seconds=30, precision=0.02)),
     order=42,
 )

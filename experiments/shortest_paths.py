@@ -155,7 +155,7 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget=Budget.presets(Budget(rounds=3, seconds=8), Budget(rounds=5, seconds=6, processes=3, precision=0.02)),
+    budget=Budget.presets(Budget(rounds=3, seconds=6), Budget(rounds=5, seconds=6, processes=3, precision=0.02)),
     order=70,
     goals=(
         Goal(BLOCKED.label, 0.85, PRODUCT.label, {"family": ("dense",), "n": (1024, 2048)}),

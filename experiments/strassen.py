@@ -94,6 +94,6 @@ EXPERIMENT = Experiment(
             },
         ),
     ),
-    budget=Budget.presets(Budget(rounds=3, seconds=6), Budget(rounds=3, seconds=4, processes=3)),
+    budget=Budget.presets(Budget(rounds=3, seconds=4), Budget(rounds=3, seconds=4, processes=3)),
     order=90,
 )

@@ -167,7 +167,7 @@ EXPERIMENT = Experiment(
         _figure("thread_scaling_weak", "weak", DRAWN),
         _figure("thread_scaling_large", "strong", [LARGE]),  # calls of seconds, so few samples
     ),
-    budget=Budget.presets(Budget(rounds=3, seconds=2), Budget(rounds=5, seconds=2, processes=5, precision=0.02)),
+    budget=Budget.presets(Budget(rounds=3, seconds=1.2), Budget(rounds=5, seconds=2, processes=5, precision=0.02)),
     order=40,
     goals=(Goal("cpu-simd, * threads", 0.8, "cpu-simd, 1 thread", {"work": (MIN_PLUS,)}, per_thread=True),),
 )

@@ -12,8 +12,8 @@ import pytest
 
 # What continuous integration lacks, by the reason that a skipped test gives, and where those tests ran last.
 LAST_RAN = {
-    r"CuPy is not installed|no CUDA device": "2026-11-29, NVIDIA H200, CuPy 14.2: `harness check --fuzz 562 --gpu "
-    "--processes 8`, `harness check --sanitize`, `pytest -m gpu`",
+    r"CuPy is not installed|no CUDA device": "2026-11-29, NVIDIA H200, CuPy 14.2: `harness check --fuzz 350 --gpu "
+    "--processes 8`, `pytest -m gpu`; earlier that day `harness check --sanitize`",
     r"no tdp\w+, or the system refuses tiles": "2026-11-22, a Xeon with AMX, beside that GPU: tests/cpu/test_amx.py",
     r"mpi4py is not installed|no mpiexec": "2026-11-22, Intel Xeon, 2 cores, mpi4py 4.1.2 and MPICH 5.0.2",
     r"package torch is not installed": "2026-11-22, the same machine, PyTorch 2.11: tests/cpu/test_peers.py",
